@@ -92,7 +92,7 @@ def as_labels(labels: Any, n: int | None = None, what: str = "labels") -> list[L
     """
     if isinstance(labels, Tensor):
         _check_dense(labels, what)
-        labels = labels.tolist() if labels.ndim else labels.item()
+        labels = labels.tolist()
     if isinstance(labels, np.ma.MaskedArray):
         raise _error(what, "without gaps", "a masked array")
     if not isinstance(labels, list | tuple):

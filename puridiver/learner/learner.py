@@ -351,15 +351,7 @@ class Learner:
         learner.load_state(settings, tensors)
         return learner
 
-    @exclusive
-    def state(self) -> storage.State:
-        """What `save` writes: settings, which are JSON, and tensors."""
-        return storage.state_of(self)
-
-    @exclusive
-    def load_state(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        """Go back to a `state` of a learner that was made with these settings."""
-        storage.restore(self, settings, tensors)
+    state, load_state = exclusive(storage.state_of), exclusive(storage.restore)
 
     # Inside ----------------------------------------------------------------------------------------------------
 

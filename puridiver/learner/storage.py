@@ -131,7 +131,7 @@ def check_place(folder: Path) -> None:
 
 
 def state_of(learner: Learner) -> State:
-    """What the learner is and how far it has come, and every tensor that its future depends on."""
+    """What `save` writes: what the learner is and how far it has come, and every tensor that its future depends on."""
     names = {"sampler": learner.sampler.name, "trainer": learner.trainer_name, "network": learner.network}
     begun = learner.consolidating.begun
     settings = {

@@ -20,7 +20,6 @@ from puridiver.runtime.plans import captured
 
 logger = logging.getLogger(__name__)
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 # An optimiser of some parameters whose rate is a tensor, which may change while captured steps refer to it.
 OptimiserMaker = Callable[[Iterable[Tensor], Tensor], torch.optim.Optimizer]
 OPTIMISER_STATE = ("momentum_buffer", "step", "exp_avg", "exp_avg_sq")  # of SGD and of Adam
@@ -74,7 +73,7 @@ class TrainableModel:
         self.optimiser = self._make_optimiser(self.network.parameters(), self.rate)
         self.shadows: dict[str, Tensor] = {}
         self._masters: list[Tensor] = []
-        self.dtype = DTYPES[self.runtime.precision]
+        self.dtype: torch.dtype = getattr(torch, self.runtime.precision)
         self._precision: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
         if self.dtype != torch.float32 and not self.network.is_own():
             # No cache: weights cast in one captured step would be those of all that follow.
