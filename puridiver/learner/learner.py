@@ -310,7 +310,7 @@ class Learner:
     # Keeping it ------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> Path:
-        """Write everything the future depends on to a folder (safetensors and JSON), replacing an older save.
+        """Write everything the future depends on to a folder (one safetensors file), replacing an older save.
 
         Between observations, or between two epochs of a `consolidation`.
         """

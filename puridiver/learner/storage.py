@@ -69,8 +69,10 @@ def freeze(settings: dict[str, Any], tensors: Tensors) -> State:
 def write(folder: Path, frozen: State) -> Path:
     """Write what was frozen, as `save` does; a `BusyError` where another writer takes too long."""
     folder.mkdir(parents=True, exist_ok=True)
-    header = {"format": FORMAT, "sha256": _digest(*frozen), "settings": frozen[0]}
-    content = safetensors.torch.save(frozen[1], {"puridiver": json.dumps(header)})
+    settings, tensors = frozen
+    digest = _digest(settings, *_parts(safetensors.torch.save(tensors)))
+    note = json.dumps({"format": FORMAT, "sha256": digest, "settings": settings})
+    content = safetensors.torch.save(tensors, {"puridiver": note})
     with file_lock(folder / LOCK, WAIT_SECONDS, what=f"saving to {folder}"):
         for left in folder.glob(f".{FILE}.*.tmp"):  # by a save that was killed
             left.unlink(missing_ok=True)
@@ -78,8 +80,16 @@ def write(folder: Path, frozen: State) -> Path:
     return folder
 
 
-def _digest(settings: dict[str, Any], tensors: dict[str, Tensor]) -> str:
-    return hashlib.sha256(json.dumps(settings).encode() + safetensors.torch.save(tensors)).hexdigest()
+def _parts(content: bytes) -> tuple[dict[str, Any], memoryview]:
+    """The header of a safetensors file, which tells what and where its tensors are, and their data."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    return json.loads(content[8:start]), memoryview(content)[start:]
+
+
+def _digest(settings: dict[str, Any], header: dict[str, Any], data: memoryview) -> str:
+    digest = hashlib.sha256(json.dumps([settings, header], sort_keys=True).encode())
+    digest.update(data)
+    return digest.hexdigest()
 
 
 def is_of_a_save(name: str) -> bool:
@@ -98,14 +108,14 @@ def load(folder: Path) -> State:
         raise DataError(f"{folder} holds no saved state: {why}") from None
     except (safetensors.SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise DataError(f"{path} is damaged: {first_line(error)}") from error
-    metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__", {})
-    header = check_json(parse_json(metadata.get("puridiver", "{}"), str(path)), {"format": int}, str(path))
-    if header["format"] != FORMAT:
-        raise DataError(f"{folder} was saved in format {header['format']}, but this version reads format {FORMAT}")
-    check_json(header, {"sha256": str, "settings": {}}, str(path))
-    if header["sha256"] != _digest(header["settings"], tensors):
+    header, data = _parts(content)
+    note = parse_json((header.pop("__metadata__", None) or {}).get("puridiver", "{}"), str(path))
+    if check_json(note, {"format": int}, str(path))["format"] != FORMAT:
+        raise DataError(f"{folder} was saved in format {note['format']}, but this version reads format {FORMAT}")
+    check_json(note, {"sha256": str, "settings": {}}, str(path))
+    if note["sha256"] != _digest(note["settings"], header, data):
         raise DataError(f"{path} is damaged: its checksum does not match")
-    return header["settings"], tensors
+    return note["settings"], tensors
 
 
 def check_place(folder: Path) -> None:
@@ -119,8 +129,7 @@ def check_place(folder: Path) -> None:
             f"{folder} is the folder of a run, whose learner is one of its results: save to a folder of its own, such "
             f"as {folder.name}-later"
         )
-    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
-    if others := [name for name in names if not is_of_a_save(name)]:
+    if others := sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")):
         raise DataError(
             f"{folder} has other files and no learner ({few(others, 3)}): name a new folder, or one that a learner was "
             "saved to"
