@@ -1,7 +1,5 @@
 """The base class of policies."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import ClassVar
 

@@ -4,8 +4,6 @@ A magnitude is one number for the whole batch, or a tensor (N,) on the host. An 
 to a place in the input, in 16.16 fixed point as Pillow computes it, on the host: so CPU and GPU use the same integers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Perturbed copies of images, by which Rainbow Memory (Bang et al., CVPR 2021) estimates uncertainty."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -11,14 +9,6 @@ REFERENCE_SIDE = 32
 CUTOUT_SIDES = (8, 16, 24, 32)  # pixels of a 32-pixel image
 ROTATIONS = (45, 90)
 THRESHOLDS = (128, 64, 32)
-PERTURBATIONS = (
-    *(f"cutout_{side}" for side in CUTOUT_SIDES),
-    "flip_horizontal",
-    "flip_vertical",
-    *(f"rotate_{angle}" for angle in ROTATIONS),
-    "invert",
-    *(f"solarise_{threshold}" for threshold in THRESHOLDS),
-)
 
 
 def draw_centres(n: int, height: int, width: int, generator: torch.Generator) -> Tensor:
@@ -28,7 +18,7 @@ def draw_centres(n: int, height: int, width: int, generator: torch.Generator) ->
 
 
 def perturbations(images: Tensor, centres: Tensor) -> Tensor:
-    """Make twelve copies of every image, (12, N, C, H, W), in the order of PERTURBATIONS."""
+    """Make twelve copies of every image, (12, N, C, H, W): cut out, flipped, rotated, inverted and solarised."""
     row, column = centres
     cutouts = [_cutout(images, side, row[:, i], column[:, i]) for i, side in enumerate(CUTOUT_SIDES)]
     flips = [images.flip(3), images.flip(2)]
@@ -39,10 +29,8 @@ def perturbations(images: Tensor, centres: Tensor) -> Tensor:
 
 def _cutout(images: Tensor, side: int, row: Tensor, column: Tensor) -> Tensor:
     """Blacken a box around each centre; its height and width are `side` 32nds of the image's."""
-    height, width = images.shape[2:]
-    in_rows = _covered(height, side, row).unsqueeze(2)
-    in_columns = _covered(width, side, column).unsqueeze(1)
-    box = in_rows & in_columns  # (N, H, W)
+    in_rows, in_columns = _covered(images.shape[2], side, row), _covered(images.shape[3], side, column)
+    box = in_rows.unsqueeze(2) & in_columns.unsqueeze(1)  # (N, H, W)
     return images.masked_fill(box.unsqueeze(1), 0)
 
 

@@ -4,8 +4,6 @@ CutMix (Yun et al., ICCV 2019) and Mixup (Zhang et al., ICLR 2018) mix a batch w
 holds the draws of many batches as int64 rows on the device. Applying a row reads no value on the host.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 import torch.nn.functional as F

@@ -44,7 +44,7 @@ def learn(
       puridiver learn learners/now april.csv --out learners/now --every 2000 --epochs 31
     """
     storage.check_place(out)  # what would fail at the end must fail before the work
-    if (out / storage.INDEX).exists() and out.resolve() != learner.resolve() and not force:
+    if (out / storage.FILE).exists() and out.resolve() != learner.resolve() and not force:
         raise DataError(f"{out} holds another learner: add --force to replace it, or name another folder")
     flags.check_outside(data, out)
     student = Learner.load(learner, settings.get("device", "auto"), new_classes or None, memory)

@@ -1,7 +1,5 @@
 """A learner's opinion of the labels in its memory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

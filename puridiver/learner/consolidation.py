@@ -76,7 +76,7 @@ class Consolidations:
             memory.replay_stock = []
         learner.runtime.wait()  # other lanes have the host meanwhile
         self.begun, self._running = begun, me
-        learner.predictor.hold()
+        learner.predictor.hold(begins=begun.epochs_done == 0)
         return learner.trainer.consolidate(memory.trained_on, begun.epochs, begun.epochs_done)
 
     def _next_epoch(self, steps: Generator[int, None, None]) -> int | None:

@@ -1,13 +1,13 @@
 """Checks of what a user hands to the learner. Every error says what was expected and what came."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from puridiver.errors import few
 
 Label = int | str
 SourceId = int | str  # by which a caller knows a sample
@@ -92,7 +92,7 @@ def as_labels(labels: Any, n: int | None = None, what: str = "labels") -> list[L
     """
     if isinstance(labels, Tensor):
         _check_dense(labels, what)
-        labels = labels.tolist() if labels.ndim else labels.item()
+        labels = labels.tolist()
     if isinstance(labels, np.ma.MaskedArray):
         raise _error(what, "without gaps", "a masked array")
     if not isinstance(labels, list | tuple):
@@ -157,9 +157,7 @@ def _check_names(new: Iterable[Label], n_classes: int) -> None:
 
 
 def _unknown(label: Label, known: Iterable[Label], advice: str) -> ValueError:
-    classes = list(known)
-    shown = ", ".join(map(repr, classes[:12])) + (", ..." if len(classes) > 12 else "")
-    return _error("labels", f"among the classes {shown or '(none yet)'}", f"{label!r}; {advice}")
+    return _error("labels", f"among the classes {few(map(repr, known)) or '(none yet)'}", f"{label!r}; {advice}")
 
 
 def as_corrections(

@@ -310,7 +310,7 @@ class Learner:
     # Keeping it ------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> Path:
-        """Write everything the future depends on to a folder (safetensors and JSON), replacing an older save.
+        """Write everything the future depends on to a folder (one safetensors file), replacing an older save.
 
         Between observations, or between two epochs of a `consolidation`.
         """
@@ -351,15 +351,7 @@ class Learner:
         learner.load_state(settings, tensors)
         return learner
 
-    @exclusive
-    def state(self) -> storage.State:
-        """What `save` writes: settings, which are JSON, and tensors."""
-        return storage.state_of(self)
-
-    @exclusive
-    def load_state(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        """Go back to a `state` of a learner that was made with these settings."""
-        storage.restore(self, settings, tensors)
+    state, load_state = exclusive(storage.state_of), exclusive(storage.restore)
 
     # Inside ----------------------------------------------------------------------------------------------------
 

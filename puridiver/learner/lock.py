@@ -1,7 +1,5 @@
 """A lock that threads get in the order in which they asked, and that no interrupt can leave held."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from functools import wraps

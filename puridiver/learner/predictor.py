@@ -1,7 +1,5 @@
 """Which weights answer a prediction: the live network's, a snapshot's, or both together. Nobody else knows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import repeat
 from typing import NamedTuple
@@ -102,22 +100,24 @@ class Predictor:
         if learnt_online:
             self._held = None
         now = None if self.needs_lock else [self._snapshots()]
-        self._answer = self._held or _Answer(self._labels, now, self._kept, self._snapshot_share())
+        self._answer = self._held or self._with_kept(now)
 
-    def _snapshot_share(self) -> float | Tensor:
-        return snapshot_share(self._evidence) if self.weighs else self._share
+    def _with_kept(self, now: Ensemble | None) -> _Answer:
+        share = snapshot_share(self._evidence) if self.weighs else self._share
+        return _Answer(self._labels, now, self._kept, share)
 
     def grow(self, classes: Sequence[Label]) -> None:
         """The networks know these classes from now on."""
         self._labels, self._held = np.array(list(classes)), None
         self.publish()
 
-    def hold(self) -> None:
-        """Memory training begins: let what answers now go on to."""
+    def hold(self, begins: bool) -> None:
+        """Memory training begins, or a saved one continues: let what answers now go on to."""
         has_learnt = self._kept is not None or self._trainer.learns_online
         if self._keeps and self._held is None and has_learnt:
-            self._held = _Answer(self._labels, [self._snapshots()], self._kept, self._snapshot_share())
-        self._minima = 0
+            self._held = self._with_kept([self._snapshots()])
+        if begins:
+            self._minima = 0
         self.publish()
 
     def keep(self, labels: Tensor) -> None:
@@ -160,9 +160,8 @@ class Predictor:
         if self._evidence.ndim != 2 or len(self._evidence) != 3 or not self._evidence.is_floating_point():
             raise ValueError(f"evidence should be (3, classes), but is {tuple(self._evidence.shape)}")
         if "held_jointly" in tensors:
-            jointly = self._kept if bool(tensors["held_jointly"]) else None
             held = self._loaded("held", tensors) or networks
-            self._held = _Answer(self._labels, held, jointly, self._snapshot_share())
+            self._held = self._with_kept(held) if bool(tensors["held_jointly"]) else _Answer(self._labels, held)
         self.publish()
 
     def _loaded(self, name: str, tensors: Mapping[str, Tensor]) -> Ensemble:

@@ -1,8 +1,7 @@
 """Saving and loading: any settings and tensors in a folder, and the state of a learner, which loading checks.
 
-A crash at any moment leaves a whole state, old or new. Tensors go to `state-<hash>.safetensors`, named by their
-content. `state.json` names that file, its checksum and the settings, and is replaced atomically as the last step: it is
-the commit. One writer at a time. No pickle anywhere.
+A save is one file of tensors with the settings in its header. It is replaced atomically, so a crash at any moment
+leaves a whole state, old or new. One writer at a time. No pickle anywhere.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -23,7 +21,7 @@ from torch import Tensor
 
 from puridiver import plugins
 from puridiver.errors import DataError, few, first_line
-from puridiver.files import check_json, file_lock, read_json, read_regular, write_atomically
+from puridiver.files import check_json, file_lock, parse_json, read_regular, write_atomically
 from puridiver.learner.consolidation import Consolidation
 from puridiver.learner.inputs import as_whole
 from puridiver.options import Options
@@ -34,9 +32,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 4
-INDEX, LOCK = "state.json", ".state.lock"
-INDEX_FIELDS = {"format": int, "tensors": str, "sha256": str, "settings_sha256": str, "settings": {}}
+FORMAT = 5
+FILE, LOCK = "state.safetensors", ".state.lock"
 WAIT_SECONDS = 10.0  # for another writer of the same folder
 IN_RUN = "learner"  # where the folder of a run has the learner
 # What a learner is saved with. Those of `GIVEN` are arguments that make it again, as they are.
@@ -57,7 +54,7 @@ State = tuple[dict[str, Any], dict[str, Tensor]]  # settings, which are JSON, an
 
 
 def save(folder: Path, settings: dict[str, Any], tensors: Tensors) -> Path:
-    """Write settings and tensors; older tensor files of the folder are removed once the new ones are in place."""
+    """Write settings and tensors in the place of an older save."""
     return write(folder, freeze(settings, tensors))
 
 
@@ -72,77 +69,67 @@ def freeze(settings: dict[str, Any], tensors: Tensors) -> State:
 def write(folder: Path, frozen: State) -> Path:
     """Write what was frozen, as `save` does; a `BusyError` where another writer takes too long."""
     folder.mkdir(parents=True, exist_ok=True)
-    settings, content = frozen[0], safetensors.torch.save(frozen[1])
+    settings, tensors = frozen
+    digest = _digest(settings, *_parts(safetensors.torch.save(tensors)))
+    note = json.dumps({"format": FORMAT, "sha256": digest, "settings": settings})
+    content = safetensors.torch.save(tensors, {"puridiver": note})
     with file_lock(folder / LOCK, WAIT_SECONDS, what=f"saving to {folder}"):
-        digest = hashlib.sha256(content).hexdigest()
-        name = f"state-{digest[:16]}.safetensors"
-        write_atomically(folder / name, content)
-        index = {
-            "format": FORMAT, "tensors": name, "sha256": digest, "settings_sha256": _digest_of(settings),
-            "settings": settings,
-        }  # fmt: skip
-        write_atomically(folder / INDEX, json.dumps(index, indent=1).encode())
-        for path in folder.iterdir():  # what the save before and killed ones have left
-            if is_of_a_save(path.name) and path.name not in (INDEX, name):
-                path.unlink(missing_ok=True)
+        for left in folder.glob(f".{FILE}.*.tmp"):  # by a save that was killed
+            left.unlink(missing_ok=True)
+        write_atomically(folder / FILE, content)
     return folder
 
 
-def _digest_of(settings: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(settings).encode()).hexdigest()
+def _parts(content: bytes) -> tuple[dict[str, Any], memoryview]:
+    """The header of a safetensors file, which tells what and where its tensors are, and their data."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    return json.loads(content[8:start]), memoryview(content)[start:]
+
+
+def _digest(settings: dict[str, Any], header: dict[str, Any], data: memoryview) -> str:
+    digest = hashlib.sha256(json.dumps([settings, header], sort_keys=True).encode())
+    digest.update(data)
+    return digest.hexdigest()
 
 
 def is_of_a_save(name: str) -> bool:
     """Whether a file of a folder is one that saves write."""
-    return name == INDEX or re.fullmatch(r"state-[0-9a-f]{16}\.safetensors|\.state.*\.tmp", name) is not None
+    return name == FILE or (name.startswith(f".{FILE}.") and name.endswith(".tmp"))
 
 
 def load(folder: Path) -> State:
     """Settings and tensors of a save; a `DataError` says what is missing or damaged."""
-    index, content = _read_index(folder), None
-    while content is None:
-        path = folder / Path(index["tensors"]).name
-        try:
-            content = read_regular(path)
-        except FileNotFoundError:  # a newer save may have just replaced index and file
-            before, index = index, _read_index(folder)
-            if index["tensors"] == before["tensors"]:
-                raise DataError(f"{folder} is incomplete: {path.name} is missing") from None
-    if index["settings_sha256"] != _digest_of(index["settings"]):
-        raise DataError(f"{folder / INDEX} is damaged: the checksum of its settings does not match")
-    if hashlib.sha256(content).hexdigest() != index["sha256"]:
-        raise DataError(f"{path} is damaged: its checksum does not match")
+    path = folder / FILE
     try:
-        return index["settings"], safetensors.torch.load(content)
-    except (safetensors.SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        raise DataError(f"{path} does not hold tensors: {first_line(error)}") from error
-
-
-def _read_index(folder: Path) -> dict[str, Any]:
-    path = folder / INDEX
-    try:
-        index = read_json(path)
+        content = read_regular(path)
+        tensors = safetensors.torch.load(content)
     except FileNotFoundError:
-        why = f"there is no {INDEX}" if folder.is_dir() else "there is no such folder"
+        why = f"there is no {FILE}" if folder.is_dir() else "there is no such folder"
         raise DataError(f"{folder} holds no saved state: {why}") from None
-    if check_json(index, {"format": int}, str(path))["format"] != FORMAT:
-        raise DataError(f"{folder} was saved in format {index['format']}, but this version reads format {FORMAT}")
-    return check_json(index, INDEX_FIELDS, str(path))
+    except (safetensors.SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise DataError(f"{path} is damaged: {first_line(error)}") from error
+    header, data = _parts(content)
+    note = parse_json((header.pop("__metadata__", None) or {}).get("puridiver", "{}"), str(path))
+    if check_json(note, {"format": int}, str(path))["format"] != FORMAT:
+        raise DataError(f"{folder} was saved in format {note['format']}, but this version reads format {FORMAT}")
+    check_json(note, {"sha256": str, "settings": {}}, str(path))
+    if note["sha256"] != _digest(note["settings"], header, data):
+        raise DataError(f"{path} is damaged: its checksum does not match")
+    return note["settings"], tensors
 
 
 def check_place(folder: Path) -> None:
     """A learner has a folder of its own: a new one, an empty one, or one with an older save."""
     if folder.is_file():
         raise DataError(f"{folder} is a file: a learner is saved to a folder, so name another")
-    if not folder.is_dir() or (folder / INDEX).exists():
+    if not folder.is_dir() or (folder / FILE).exists():
         return
-    if (folder / IN_RUN / INDEX).exists():
+    if (folder / IN_RUN / FILE).exists():
         raise DataError(
             f"{folder} is the folder of a run, whose learner is one of its results: save to a folder of its own, such "
             f"as {folder.name}-later"
         )
-    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
-    if others := [name for name in names if not is_of_a_save(name)]:
+    if others := sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")):
         raise DataError(
             f"{folder} has other files and no learner ({few(others, 3)}): name a new folder, or one that a learner was "
             "saved to"
@@ -153,7 +140,7 @@ def check_place(folder: Path) -> None:
 
 
 def state_of(learner: Learner) -> State:
-    """What the learner is and how far it has come, and every tensor that its future depends on."""
+    """What `save` writes: what the learner is and how far it has come, and every tensor that its future depends on."""
     names = {"sampler": learner.sampler.name, "trainer": learner.trainer_name, "network": learner.network}
     begun = learner.consolidating.begun
     settings = {
@@ -186,10 +173,10 @@ def read_learner(folder: Path, grow: bool | None, memory: int | None) -> State:
 
     `grow` and `memory` replace what it was saved with; nobody can tell which samples a smaller memory should lose.
     """
-    in_run = (folder / IN_RUN / INDEX).exists() and not (folder / INDEX).exists()
+    in_run = (folder / IN_RUN / FILE).exists() and not (folder / FILE).exists()
     place = folder / IN_RUN if in_run else folder
     settings, tensors = load(place)
-    check_json(settings, LEARNER_FIELDS, str(place / INDEX))
+    check_json(settings, LEARNER_FIELDS, str(place / FILE))
     then = settings["plugins"]
     now = plugins.codes(*((key.partition(" ")[0], key.partition(" ")[2]) for key in then))
     if edited := [key for key, code in then.items() if now.get(key, code) != code]:

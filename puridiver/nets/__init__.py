@@ -1,7 +1,5 @@
 """Networks, found by listing this folder. All have features, logits, classifier weights and a head that can grow."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -1,7 +1,5 @@
 """A ConvNet for images of 24 px and more on a CPU: two convolutions and a hidden layer that sees where things are."""
 
-from __future__ import annotations
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """ResNet-18, -32 and -34 (He et al., 2016), for small images (3x3 stem) and for 224-px ones (7x7 stem, pooling)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

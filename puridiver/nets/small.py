@@ -1,7 +1,5 @@
 """A small ConvNet (under 100,000 parameters) for images of 8 to 32 px, fast on a CPU."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -60,7 +60,7 @@ class Checkpoint:
 
     def load(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
         """The saved state; None without one, and a `DataError` if it is damaged or of another run."""
-        if not (self.folder / storage.INDEX).exists():  # never saved, or killed amid the first save
+        if not (self.folder / storage.FILE).exists():  # never saved, or killed amid the first save
             return None
         try:
             settings, tensors = storage.load(self.folder)
@@ -77,11 +77,11 @@ class Checkpoint:
 
 
 def remove_save(folder: Path) -> None:
-    """Remove a saved state, its index first, and its folder if nothing else is in it; a link is not followed."""
+    """Remove a saved state, and its folder if nothing else is in it; a link is not followed."""
     if folder.is_symlink():
         return
     with contextlib.suppress(OSError):
-        own = [path for path in folder.iterdir() if storage.is_of_a_save(path.name) or path.name == storage.LOCK]
-        for path in sorted(own, key=lambda path: path.name != storage.INDEX):
-            path.unlink(missing_ok=True)
+        for path in folder.iterdir():
+            if storage.is_of_a_save(path.name) or path.name == storage.LOCK:
+                path.unlink(missing_ok=True)
         folder.rmdir()

@@ -4,8 +4,6 @@ One run leaves most of a large GPU idle, since the kernels of a 16-sample step a
 of captured steps without Python's lock and then waits for the GPU, so threads suffice.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import logging

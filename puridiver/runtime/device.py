@@ -1,7 +1,5 @@
 """Device, precision, memory format and threads: this module alone decides them. One code path serves CPU and GPU."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import platform

@@ -1,10 +1,9 @@
 """A network with its optimiser at the run's precision: what the trainers' steps are made of."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import logging
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +20,6 @@ from puridiver.runtime.plans import captured
 
 logger = logging.getLogger(__name__)
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 # An optimiser of some parameters whose rate is a tensor, which may change while captured steps refer to it.
 OptimiserMaker = Callable[[Iterable[Tensor], Tensor], torch.optim.Optimizer]
 OPTIMISER_STATE = ("momentum_buffer", "step", "exp_avg", "exp_avg_sq")  # of SGD and of Adam
@@ -34,13 +32,8 @@ SMALLEST_PASS = 16
 
 
 def sgd(options: Options) -> OptimiserMaker:
-    def make(parameters: Iterable[Tensor], rate: Tensor) -> torch.optim.Optimizer:
-        return torch.optim.SGD(
-            parameters, lr=rate, momentum=options.momentum, weight_decay=options.weight_decay,
-            nesterov=options.momentum > 0, fused=rate.is_cuda,
-        )  # fmt: skip
-
-    return make
+    settings = {"momentum": options.momentum, "weight_decay": options.weight_decay, "nesterov": options.momentum > 0}
+    return lambda parameters, rate: torch.optim.SGD(parameters, lr=rate, fused=rate.is_cuda, **settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +73,7 @@ class TrainableModel:
         self.optimiser = self._make_optimiser(self.network.parameters(), self.rate)
         self.shadows: dict[str, Tensor] = {}
         self._masters: list[Tensor] = []
-        self.dtype = DTYPES[self.runtime.precision]
+        self.dtype: torch.dtype = getattr(torch, self.runtime.precision)
         self._precision: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
         if self.dtype != torch.float32 and not self.network.is_own():
             # No cache: weights cast in one captured step would be those of all that follow.
@@ -96,10 +89,7 @@ class TrainableModel:
             older, self.average = self.average, {name: value.clone() for name, value in self._live.items()}
             for name, value in older.items():  # of the network before it grew; rows of new classes are the network's
                 self.average[name][slice(len(value)) if value.ndim else ...] = value
-        # Modules without weights of their own, into which `functional_call` puts those of a snapshot for one pass. A
-        # thread takes one for its pass; the first is only copied.
-        self._structure = _structure_of(self.network)
-        self._idle = [_structure_of(self._structure)]
+        self._in_thread = _ThreadsOwn(_structure_of(self.network))
         self.version += 1
 
     # Passes ----------------------------------------------------------------------------------------------------
@@ -148,19 +138,10 @@ class TrainableModel:
         if self.shadows:
             self._renew_shadows([weights[name] for name in self.shadows])
             weights, x = {**weights, **self.shadows}, x.to(self.dtype)
-        network, idle, structure = self.network, self._idle, self._structure
-        in_thread = snapshot is not None and self.runtime.device.type == "cpu"
-        if in_thread:
-            try:
-                network = idle.pop()
-            except IndexError:  # other threads have them all
-                network = _structure_of(structure)
-        else:
-            network.eval()
+        reads_snapshot = snapshot is not None and self.runtime.device.type == "cpu"
+        network = self._in_thread.network if reads_snapshot else self.network.eval()
         with self._precision():
             found: Outputs = network(x) if weights is self._live else functional_call(network, weights, (x,))
-        if in_thread:
-            idle.append(network)
         return Outputs(found.features.float(), found.logits.float())
 
     @torch.no_grad()
@@ -264,9 +245,8 @@ class TrainableModel:
         prefix, expected = f"network{number}.", self.network.state_dict()
         weights = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
         for name in weights.keys() & expected.keys():
-            if weights[name].dtype != expected[name].dtype:
-                found = f"{expected[name].dtype}, but is {weights[name].dtype}"
-                raise ValueError(f"trainer.{prefix}{name} should be {found}")
+            if (found := weights[name].dtype) != (wanted := expected[name].dtype):
+                raise ValueError(f"trainer.{prefix}{name} should be {wanted}, but is {found}")
         self.network.load_state_dict(weights)
         for name, parameter in self.network.named_parameters():
             for key in OPTIMISER_STATE:
@@ -280,6 +260,16 @@ class TrainableModel:
             for name, mine in self.average.items():
                 mine.copy_(tensors[f"average{number}.{name}"])
         self.version += 1
+
+
+class _ThreadsOwn(threading.local):
+    """Modules for each thread, made when it first asks, into which `functional_call` puts the weights of a snapshot.
+
+    They are copies of modules that nobody uses: the live network may be in a pass.
+    """
+
+    def __init__(self, unused: Network) -> None:
+        self.network = _structure_of(unused)
 
 
 def _structure_of(network: Network) -> Network:

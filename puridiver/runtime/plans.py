@@ -4,11 +4,10 @@ At batch 16 a step takes a GPU about a millisecond, but a host five to ten to la
 `graphs=False`, the steps are plain calls.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -56,7 +55,7 @@ class PlanRunner:
 
     def __init__(self, runtime: Runtime, step: Callable[..., None], *held: Versioned) -> None:
         self.runtime, self.step, self.held = runtime, step, held
-        self._loops: OrderedDict[Hashable, _Loop] = OrderedDict()
+        self._loops: OrderedDict[Hashable, _Kernels] = OrderedDict()
 
     def __call__(self, plan: Tensor, *static: Hashable) -> None:
         if not self.runtime.graphs:
@@ -65,12 +64,20 @@ class PlanRunner:
             return
         key = (plan.shape[1], static, *(each.version for each in self.held))
         loop = self._loops.get(key)
-        if loop is None or len(loop.plan) < len(plan):
-            loop = _Loop(self.runtime, self.step, static, max(64, 2 * len(plan)), plan.shape[1])
+        if loop is None or len(loop.buffers[0]) < len(plan):
+            shapes = (max(64, 2 * len(plan)), plan.shape[1]), (1,)
+            buffers = [torch.zeros(shape, dtype=torch.int64, device=self.runtime.device) for shape in shapes]
+            loop = _Kernels(self.runtime, partial(self._next_step, static), buffers, shared=True)
         _keep_recent(self._loops, key, loop)
-        loop.plan[: len(plan)].copy_(self.runtime.move(plan), non_blocking=True)
-        loop.counter.zero_()
+        rows, counter = loop.buffers
+        rows[: len(plan)].copy_(self.runtime.move(plan), non_blocking=True)
+        counter.zero_()
         loop.run(len(plan))
+
+    def _next_step(self, static: tuple[Hashable, ...], rows: Tensor, counter: Tensor) -> None:
+        """A step by the row that a counter on the device selects."""
+        self.step(rows.index_select(0, counter).squeeze(0), *static)
+        counter.add_(1)
 
 
 class Captured:
@@ -78,15 +85,18 @@ class Captured:
 
     def __init__(self, runtime: Runtime, function: Callable[..., Any], held: Sequence[Versioned], copies: bool) -> None:
         self.runtime, self.function, self.held, self.copies = runtime, function, held, copies
-        self._calls: OrderedDict[Hashable, _Call] = OrderedDict()
+        self._calls: OrderedDict[Hashable, _Kernels] = OrderedDict()
 
     def __call__(self, *arguments: Any) -> Any:
         tensors = [argument for argument in arguments if isinstance(argument, Tensor)]
         static = arguments[len(tensors) :]
         key = (static, *(each.version for each in self.held), *((t.shape, t.dtype, t.stride()) for t in tensors))
-        call = self._calls.get(key) or _Call(self.runtime, self.function, static, tensors, self.copies)
+        call = self._calls.get(key)
+        if call is None:
+            buffers = [tensor.clone() for tensor in tensors]
+            call = _Kernels(self.runtime, lambda *inputs: self.function(*inputs, *static), buffers, self.copies)
         _keep_recent(self._calls, key, call)
-        for buffer, given in zip(call.inputs, tensors, strict=True):
+        for buffer, given in zip(call.buffers, tensors, strict=True):
             buffer.copy_(given)
         call.run()
         result = call.result
@@ -108,72 +118,38 @@ def captured(
     return Captured(runtime, function, held, copies) if runtime.graphs else function
 
 
-class _Sequence:
-    """A sequence of kernels (`compute`): it runs eagerly at first, then is captured, then replayed."""
+class _Kernels:
+    """A function of some buffers: it runs eagerly at first, then is captured, then replayed."""
 
-    def __init__(self, runtime: Runtime, shared: bool) -> None:
-        self.runtime, self.shared = runtime, shared
+    def __init__(self, runtime: Runtime, function: Callable[..., Any], buffers: list[Tensor], shared: bool) -> None:
+        self.runtime, self.function, self.buffers, self.shared = runtime, function, buffers, shared
+        self.result: Any = None
         self.graph: torch.cuda.CUDAGraph | None = None
         self._eager_left, self._tries_left = EAGER_CALLS, MOST_TRIES
 
-    def compute(self) -> None:
-        raise NotImplementedError
+    def _compute(self) -> None:
+        self.result = self.function(*self.buffers)
 
     def run(self, times: int = 1) -> None:
         eager = min(times, self._eager_left)
         self._eager_left -= eager
         for _ in range(eager):
-            self.compute()
+            self._compute()
         if self.graph is None and self._tries_left and times > eager:
             self._tries_left -= 1
-            self.graph = self.runtime.captures.capture(self.compute, self.runtime.device, self.shared)
+            self.graph = self.runtime.captures.capture(self._compute, self.runtime.device, self.shared)
             if self.graph is None and not self._tries_left:
                 logger.warning("a step cannot be captured and runs uncaptured, many times slower")
         if self.graph is None:
             for _ in range(times - eager):
-                self.compute()
+                self._compute()
             return
         with share_given_back():
             for _ in range(times - eager):
                 self.graph.replay()
 
 
-class _Loop(_Sequence):
-    """A step and its plan's buffer; a counter on the device selects the row."""
-
-    def __init__(
-        self, runtime: Runtime, step: Callable[..., None], static: tuple[Hashable, ...], capacity: int, width: int
-    ) -> None:
-        super().__init__(runtime, shared=True)
-        self.step, self.static = step, static
-        self.plan = torch.zeros(capacity, width, dtype=torch.int64, device=runtime.device)
-        self.counter = torch.zeros(1, dtype=torch.int64, device=runtime.device)
-
-    def compute(self) -> None:
-        self.step(self.plan.index_select(0, self.counter).squeeze(0), *self.static)
-        self.counter += 1
-
-
-class _Call(_Sequence):
-    """A function for given shapes, with the buffers of its inputs."""
-
-    def __init__(
-        self,
-        runtime: Runtime,
-        function: Callable[..., Any],
-        static: tuple[Any, ...],
-        inputs: list[Tensor],
-        shared: bool,
-    ) -> None:
-        super().__init__(runtime, shared)
-        self.function, self.static, self.inputs = function, static, [t.clone() for t in inputs]
-        self.result: Any = None
-
-    def compute(self) -> None:
-        self.result = self.function(*self.inputs, *self.static)
-
-
-def _keep_recent(kept: OrderedDict[Hashable, Any], key: Hashable, value: Any) -> None:
+def _keep_recent(kept: OrderedDict[Hashable, _Kernels], key: Hashable, value: _Kernels) -> None:
     """Drop the least recently used graphs, so that rare shapes do not fill the GPU."""
     kept[key] = value
     kept.move_to_end(key)

@@ -3,8 +3,6 @@
 A two-component Beta mixture tells central samples from others in random graphs over each class.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """SPR's expert and its base: a network that learns from images alone, by SimCLR (Chen et al., 2020)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

@@ -74,8 +74,7 @@ def test_samples_are_independent(name: str) -> None:
     operation = OPERATIONS[name]
     images, levels = random_images(10, (3, 11, 7)), torch.tensor(operation.levels, dtype=torch.float64)
     before = images.clone()
-    n = operation.n_arguments
-    together = operation.apply(*(images, levels, 9)[:n])
-    alone = [operation.apply(*(images[i : i + 1], levels[i : i + 1], 9)[:n]) for i in range(10)]
+    together = operation.apply(images, levels, 9)
+    alone = [operation.apply(images[i : i + 1], levels[i : i + 1], 9) for i in range(10)]
     assert torch.equal(together, torch.cat(alone))
     assert torch.equal(images, before)

@@ -136,7 +136,7 @@ def test_a_learner_is_not_saved_among_other_files(tmp_path):
 def test_a_learner_is_saved_over_an_older_one_and_over_what_a_crash_left_of_it(tmp_path):
     learner, folder = tiny_learner(), tmp_path / "mine"
     folder.mkdir()
-    (folder / "state-0123456789abcdef.safetensors").write_bytes(b"half of it")
+    (folder / f".{storage.FILE}.7-7.tmp").write_bytes(b"half of it")
     (folder / ".DS_Store").write_bytes(b"")
     for _ in range(2):
         learner.save(folder)

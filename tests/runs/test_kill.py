@@ -43,7 +43,7 @@ def half_line(folder: runs.RunFolder, event: dict[str, Any]) -> None:
 
 
 def half_removed(path: Path) -> None:
-    (path / storage.INDEX).unlink(missing_ok=True)
+    (path / storage.FILE).unlink(missing_ok=True)
 
 
 # What dies where: at the n-th call of a function, of which `instead` has done a part. A step is amid a batch or an

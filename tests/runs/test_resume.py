@@ -163,7 +163,7 @@ def test_a_learner_that_does_not_fit_leaves_the_run_unfinished_and_resume_keeps_
     monkeypatch.setattr("puridiver.learner.learner.Learner.observe", lambda *a: pytest.fail("learnt again"))
     summary = experiment(tiny_config()).run(tmp_path, resume=True, keep_learner=True)
     assert summary["last_accuracy"] > 0
-    assert (tmp_path / runs.LEARNER / storage.INDEX).exists()
+    assert (tmp_path / runs.LEARNER / storage.FILE).exists()
     assert not (tmp_path / runs.CHECKPOINT).exists()
 
 

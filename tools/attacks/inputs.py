@@ -86,9 +86,9 @@ READERS: dict[str, tuple[int, list[str], Callable[[Path], Any]]] = {
     "tables": (1_500, ["table.csv", "table.jsonl", "table.parquet"], read_data),
     "arrays": (800, ["arrays.npz"], read_data),
     "manifests": (500, ["run/manifest.json"], read_manifest),
-    "saves": (600, ["learner/state.json"], use_learner),
-    "run_folders": (200, [f"run/{name}" for name in ("config.json", "summary.json", "metrics.jsonl", "manifest.json",
-                                                    "memory.safetensors", "learner/state.json")], read_run_folder),
+    "saves": (600, ["learner/state.safetensors"], use_learner),
+    "run_folders": (200, [f"run/{n}" for n in ("config.json", "summary.json", "metrics.jsonl", "manifest.json",
+                                              "memory.safetensors", "learner/state.safetensors")], read_run_folder),
     "audit_folders": (200, [f"audit/{name}" for name in ("audit.json", "labels.csv", "suspects.csv", "summary.json")],
                       read_audit_folder),
     "ledgers": (500, ["ledger.jsonl"], lambda path: told(0, 2, "table", str(path))),
@@ -100,8 +100,6 @@ READERS: dict[str, tuple[int, list[str], Callable[[Path], Any]]] = {
 def damaged_file(kind: str, case: Case) -> None:
     _, names, reader = READERS[kind]
     path = copied(case, case.one(names))
-    if kind == "saves" and case.chance(0.3):
-        path = next(path.parent.glob("*.safetensors"))
     spoil(case, path)
     with contextlib.suppress(*REFUSED):
         reader(path)
@@ -113,7 +111,7 @@ for _kind, (_cases, _, _) in READERS.items():
 
 @attack(600, "loaded and able to go on, or refused by a DataError")
 def saves_with_right_checksums(case: Case) -> None:
-    path = copied(case, "learner/state.json")
+    path = copied(case, "learner/state.safetensors")
     settings, tensors = storage.load(path.parent)
     if case.chance(0.5):
         changed = odd_json(case, settings)

@@ -6,8 +6,6 @@ As in common implementations, factors of colour, contrast, brightness and sharpn
 are shares of the image's side (at most 150 / 331).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -28,14 +26,10 @@ class Step(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """`apply(images, value, fill)`, or the first `n_arguments` of them.
-
-    The value is `centre ± levels[magnitude]`; + only unless `signed`.
-    """
+    """`apply(images, value, fill)`: the value is `centre ± levels[magnitude]`, + only unless `signed`."""
 
     apply: Callable[..., Tensor]
-    n_arguments: int
-    levels: tuple[float, ...]
+    levels: tuple[float, ...] = (0.0,) * 10
     signed: bool = False
     centre: float = 0.0
 
@@ -44,30 +38,26 @@ def _ramp(start: float, end: float) -> tuple[float, ...]:
     return tuple(start + (end - start) * index / 9 for index in range(10))
 
 
-def _plain(apply: Callable[[Tensor], Tensor]) -> Operation:
-    return Operation(apply, 1, _ramp(0, 0))
-
-
 def _enhancement(kind: str) -> Operation:
-    return Operation(partial(ops.enhance, kind=kind), 2, _ramp(0, 0.9), signed=True, centre=1.0)
+    return Operation(lambda images, factor, _: ops.enhance(images, factor, kind), _ramp(0, 0.9), True, centre=1.0)
 
 
 def _shift(entry: int, furthest: float) -> Operation:
-    return Operation(partial(ops.shift, entry=entry), 3, _ramp(0, furthest), signed=True)
+    return Operation(partial(ops.shift, entry=entry), _ramp(0, furthest), signed=True)
 
 
 OPERATIONS: dict[str, Operation] = {
-    "autocontrast": _plain(ops.autocontrast),
+    "autocontrast": Operation(lambda images, *_: ops.autocontrast(images)),
     "brightness": _enhancement("brightness"),
     "colour": _enhancement("colour"),
     "contrast": _enhancement("contrast"),
-    "equalise": _plain(ops.equalise),
-    "invert": _plain(torch.bitwise_not),
-    "posterise": Operation(ops.posterise, 2, tuple(float(round(bits)) for bits in _ramp(8, 4))),
-    "rotate": Operation(ops.rotate, 3, _ramp(0, 30), signed=True),
+    "equalise": Operation(lambda images, *_: ops.equalise(images)),
+    "invert": Operation(lambda images, *_: ~images),
+    "posterise": Operation(lambda images, bits, _: ops.posterise(images, bits), tuple(map(round, _ramp(8, 4)))),
+    "rotate": Operation(ops.rotate, _ramp(0, 30), signed=True),
     "sharpness": _enhancement("sharpness"),
     "shear_y": _shift(3, 0.3),
-    "solarise": Operation(ops.solarise, 2, _ramp(256, 0)),
+    "solarise": Operation(lambda images, threshold, _: ops.solarise(images, threshold), _ramp(256, 0)),
     "translate_x": _shift(2, 150 / 331),
     "translate_y": _shift(5, 150 / 331),
 }
@@ -133,8 +123,7 @@ def autoaugment(images: Tensor, draw: AutoAugmentDraw, fill: int = 0, rotates_bo
         groups = zip(sample.to(images.device, non_blocking=True).split(sizes), value[sample].split(sizes), strict=True)
         for name, (index, values) in zip(_NAMES, groups, strict=True):
             if len(index):
-                apply, n_arguments = OPERATIONS[name][:2]
-                group = apply(*(augmented.index_select(0, index), values, fill)[:n_arguments])
+                group = OPERATIONS[name].apply(augmented.index_select(0, index), values, fill)
                 augmented.index_copy_(0, index, group)
     return augmented
 

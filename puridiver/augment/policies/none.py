@@ -1,7 +1,5 @@
 """The policy that adds nothing."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
