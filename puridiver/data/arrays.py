@@ -81,7 +81,7 @@ def load_npz(path: Path, test_share: float | None = None) -> DataSource:
     arrays = read_arrays(path, TRAIN_KEYS, (*TEST_KEYS, TRUE_KEY, NAMES_KEY))
     base.check_test_share(path, set(TEST_KEYS) <= set(arrays), test_share)
     for key, train_key in zip(TEST_KEYS, TRAIN_KEYS, strict=True):
-        arrays.setdefault(key, arrays[train_key][:0])
+        arrays.setdefault(key, np.atleast_1d(arrays[train_key])[:0])
     names, told = arrays.pop(NAMES_KEY, None), arrays.pop(TRUE_KEY, None)
     try:
         source = from_arrays(**arrays, class_names=None if names is None else [*map(str, names)], name=path.stem)

@@ -60,9 +60,9 @@ class PuriDivERSampler(Sampler):
         if len(pool) <= capacity:
             self._alpha = self._balance(moment.batch_loss)
             return torch.arange(len(pool))
-        features, logits = moment.network.outputs(pool.images)
         # A row of tie-breakers for each arriving sample: its shape tells the captured function how many there are.
         ties = torch.rand(len(pool) - n_old, moment.n_classes, generator=moment.generator)
+        features, logits = self._outputs(pool, n_old, capacity, moment, ties)
         if self._evict is None:
             self._evict = captured(moment.runtime, partial(self._survivors, capacity))
         rows, alpha = self._evict(
@@ -71,6 +71,16 @@ class PuriDivERSampler(Sampler):
         )  # fmt: skip
         self._alpha = alpha.clone()  # the captured function's own is overwritten by its next call
         return rows
+
+    def _outputs(self, pool: Samples, n_old: int, capacity: int, moment: Moment, ties: Tensor) -> tuple[Tensor, Tensor]:
+        """Features and logits of the pool; zeros for classes that lose no sample, where skipping them saves time."""
+        if self.options.evict_from != "largest_class" or moment.runtime.graphs:  # captured passes have one shape
+            return moment.network.outputs(pool.images)
+        losing = losing_classes(pool.labels, n_old, capacity, ties)
+        rows = torch.isin(pool.labels, torch.tensor(losing, device=pool.labels.device)).nonzero().squeeze(1)
+        found = moment.network.outputs(pool.images[rows])
+        features, logits = (part.new_zeros(len(pool), part.shape[1]).index_copy_(0, rows, part) for part in found)
+        return features, logits
 
     def _survivors(
         self, capacity: int, features: Tensor, logits: Tensor, on_arrival: Tensor, y: Tensor, checked: Tensor,
@@ -104,6 +114,18 @@ class PuriDivERSampler(Sampler):
 
     def diagnostics(self) -> dict[str, Tensor]:
         return {} if self._alpha is None else {"alpha": self._alpha}
+
+
+def losing_classes(labels: Tensor, n_old: int, capacity: int, ties: Tensor) -> list[int]:
+    """The classes from which `Eviction` drops samples, the largest each time: labels and tie-breakers decide that."""
+    counts, losing = labels[:n_old].bincount(minlength=ties.shape[1]).float(), set[int]()
+    for i, label in enumerate(labels[n_old:].tolist()):
+        counts[label] += 1
+        if n_old + i >= capacity:
+            largest = int((counts + ties[i]).argmax())
+            counts[largest] -= 1
+            losing.add(largest)
+    return sorted(losing)
 
 
 class Eviction:

@@ -52,5 +52,5 @@ def picture_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("pictures")
     write_classes(place / "pictures", 12)
     words = ["run", "--data", str(place / "pictures"), "--test-share", "0.2", *PICTURES, "--data-root", str(place)]
-    assert main([*words, "--set", "warmup_epochs=0", "--out", str(place / "run")]) == 0
+    assert main([*words, "--set", "warmup_epochs=0", "--set", "batch_size=16", "--out", str(place / "run")]) == 0
     return place / "run"

@@ -74,7 +74,7 @@ LOWS = (7, 15)  # epochs after which the rate of warm restarts is low, and what 
 
 @pytest.mark.parametrize(("mode", "trainer"), [("consolidated", "puridiver"), ("both", "dividemix"), ("both", "spr")])
 def test_within_a_consolidation_predicts_what_did_before_until_it_comes_to_a_low(mode: str, trainer: str) -> None:
-    learner, _ = learned(mode, trainer=trainer)
+    learner, _ = learned(mode, trainer=trainer, snapshots=1)
     expected = learner.predict_proba(TEST)
     for epoch in learner.consolidation(epochs=18):
         if epoch == 17 or (epoch + 1 in LOWS and learner.trainer.learns_online):
@@ -82,6 +82,25 @@ def test_within_a_consolidation_predicts_what_did_before_until_it_comes_to_a_low
         np.testing.assert_allclose(learner.predict_proba(TEST), expected, atol=1e-6)
         np.testing.assert_array_equal(learner.predict_proba(TEST, as_it_is=True), own(learner))
     np.testing.assert_array_equal(learner.predict_proba(TEST), own(learner))
+
+
+@pytest.mark.parametrize("saved_after", [None, 1, 9, 16])
+def test_the_networks_of_the_last_minima_predict_together(saved_after: int | None, tmp_path: Path) -> None:
+    learner, _ = learned("consolidated", snapshots=2, grow=True)
+    learner.observe(*patterns(8, 4, 5))  # a class that the snapshots before do not know
+    members: list[np.ndarray] = []
+    going = learner.consolidation(epochs=18)
+    for done in range(1, 19):
+        if done - 1 == saved_after:
+            learner = Learner.load(learner.save(tmp_path / "saved"), device="cpu")
+            going = learner.consolidation()
+        next(going)
+        if done in (*LOWS, 18):
+            members = [*members, own(learner)][-2:]
+            np.testing.assert_allclose(learner.predict_proba(TEST), np.mean(members, axis=0), atol=1e-6)
+    list(going)
+    learner.observe(*patterns(8, 4, 5))
+    np.testing.assert_allclose(learner.predict_proba(TEST), np.mean(members, axis=0), atol=1e-6)
 
 
 def test_a_first_consolidation_before_which_no_label_taught_anything_has_nothing_to_lose() -> None:
