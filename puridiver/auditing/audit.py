@@ -88,6 +88,8 @@ def choose_set(
 
     `limit` draws so many samples at random. `noise` ("sym-20") puts labels wrong first.
     """
+    if split not in ("train", "test"):
+        raise ValueError(f"split should be train or test, but got {split!r:.40}")
     part = getattr(source, split)
     rows = np.sort(np.random.default_rng(seed).permutation(len(part))[:limit])
     chosen = torch.from_numpy(rows)

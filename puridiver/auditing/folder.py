@@ -17,7 +17,7 @@ from puridiver.auditing import tables
 from puridiver.auditing.passes import Advance, AuditSettings, LabelledSet, Pass, Predictions
 from puridiver.auditing.report import AuditReport, judge
 from puridiver.errors import DataError
-from puridiver.files import file_lock, read_json, write_atomically
+from puridiver.files import check_json, file_lock, read_json, write_atomically
 from puridiver.learner import storage
 from puridiver.learner.learner import Learner
 from puridiver.runs.checkpoint import remove_save
@@ -26,6 +26,11 @@ INDEX, SUMMARY, CORRECTIONS, PAGE = "audit.json", "summary.json", "corrections.c
 LOCK = ".audit.lock"  # a name of its own: a run must not take the folder of a killed audit for its own
 FORMAT = "puridiver-audit"
 ASKED = "asked"  # in the index: what a user said
+ASKED_FIELDS: dict[str, Any] = {
+    **dict.fromkeys(("data", "data_root", "bad_files", "split", "plant", "network", "device"), (str, None)),
+    **dict.fromkeys(("image_size", "limit", "passes", "parts", "memory", "epochs", "seed"), (int, None)),
+    "test_share": (float, None), "assignments": ([str, None], None),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,7 @@ class AuditFolder:
             raise DataError(
                 f"{place} is damaged, or not an audit's (it has no format {FORMAT!r}): choose another folder"
             )
+        check_json(found[ASKED], ASKED_FIELDS, str(place), ASKED)
         return found
 
     def begin(self, labelled: LabelledSet, settings: AuditSettings, asked: Mapping[str, Any]) -> None:

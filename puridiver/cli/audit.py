@@ -90,7 +90,7 @@ def _begun(out: Path | None, goes_on: bool, force: bool) -> dict[str, Any]:
     begun = {} if force else AuditFolder(out).begun()
     if begun and not goes_on:
         raise DataError(f"{out} holds an audit: add --resume, --corrections CSV, or --force to replace it")
-    return dict(begun.get(ASKED, {}))
+    return {name: value for name, value in begun.get(ASKED, {}).items() if value is not None}
 
 
 def _audit(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,16 @@ def test_an_index_of_somebody_else_is_no_audit_even_by_force(labelled, tmp_path)
     with pytest.raises(DataError, match="not an audit's"):
         act(tmp_path, labelled, force=True)
     assert (tmp_path / "pass-1" / "x").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "asked", [{"data": 3}, {"limit": [1]}, {"network": {}}, {"assignments": [1]}, {"split": 10**400}]
+)
+def test_a_wrong_type_in_an_index_is_named(asked, path) -> None:
+    index = json.loads((path / "audit.json").read_text())
+    (path / "audit.json").write_text(json.dumps({**index, "asked": asked}))
+    with pytest.raises(DataError, match=rf"audit\.json is damaged: asked\.{next(iter(asked))} should be"):
+        AuditFolder(path).begun()
 
 
 @pytest.mark.parametrize("force", [False, True])
