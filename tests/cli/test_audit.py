@@ -93,13 +93,14 @@ def test_an_interrupted_audit_says_how_it_goes_on(data, tmp_path, monkeypatch, c
     def stop(*anything: object) -> None:
         raise KeyboardInterrupt
 
-    command = ["audit", data, *QUICK, "--out", str(tmp_path / "a")]
+    place = tmp_path / "a[/b]"  # no markup
+    command = ["audit", data, *QUICK, "--out", str(place)]
     with monkeypatch.context() as patch:
         patch.setattr("puridiver.learner.learner.Learner.consolidate", stop)
         assert main([*command, "--force"]) == 130
-    told = capsys.readouterr().err
-    assert f"--out {tmp_path / 'a'} --resume" in told
-    assert main([*command, "--resume", "--quiet"]) == 0
+    assert f"--out '{place}' --resume" in capsys.readouterr().err
+    assert main([*command, "--resume"]) == 0
+    assert f"audit folder: {place};" in capsys.readouterr().err
 
 
 def test_a_folder_of_images_is_audited_whole(tmp_path, capsys):

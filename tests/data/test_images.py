@@ -107,9 +107,9 @@ def test_threads_decode_one_large_picture_at_a_time(tmp_path: Path, monkeypatch:
 
     def watched(picture: Image.Image) -> Image.Image:
         if picture.width > 7:
-            alone.append(in_work.acquire(blocking=False))
+            alone.append(first := in_work.acquire(blocking=False))
             sleep(0.001)
-            if alone[-1]:
+            if first:
                 in_work.release()
         return picture
 
