@@ -42,6 +42,12 @@ def test_commands_of_a_page_exist_with_these_flags(page: Path) -> None:
         parse_command(line)
 
 
+def test_security_says_what_is_trusted_and_pillow_is_a_mended_one() -> None:
+    text = (ROOT / "SECURITY.md").read_text()
+    assert all(words in text for words in ("--plugin", "$PURIDIVER_PLUGINS", "saved learners", "Report a problem"))
+    assert '"pillow>=10.3,' in (ROOT / "pyproject.toml").read_text()
+
+
 def test_fidelity_names_options_that_exist() -> None:
     rows = re.findall(r"^\| (\d+) \|.*\|([^|]*)\|$", FIDELITY, re.M)
     assert [int(number) for number, _ in rows] == list(range(1, 30))

@@ -103,13 +103,6 @@ with file_lock(Path(sys.argv[1])):
 """
 
 
-def test_a_held_lock_is_not_given_twice_and_a_released_one_is(tmp_path):
-    path = tmp_path / "lock"
-    for _ in range(2):
-        with file_lock(path), pytest.raises(BusyError, match=f"holds the lock {path}"), file_lock(path, 0):
-            pass
-
-
 def test_a_killed_holder_does_not_block_the_next_one(tmp_path):
     path = tmp_path / "lock"
     command = [sys.executable, "-c", HOLD_UNTIL_KILLED, str(path)]

@@ -50,6 +50,8 @@ def from_arrays(
 
 def _part(part: str, images: Any, labels: Any, limit: int) -> ImageSet:
     """Images as uint8 (N, H, W, C), with N class ids below a limit."""
+    if isinstance(images, Tensor):
+        inputs.check_dense(images, f"{part}_images")
     shape = tuple(np.shape(images))
     if len(shape) not in (3, 4) or (*shape, 1)[3] not in (1, 3) or 0 in shape[1:]:
         raise ValueError(f"{part}_images should be (N, H, W) or (N, H, W, 1 or 3), none of them 0, but got {shape}")

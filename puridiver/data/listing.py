@@ -209,5 +209,5 @@ def _read_parquet(file: Path) -> pd.DataFrame:
         try:
             wanted = [name for name in pyarrow.parquet.read_schema(content).names if name.strip().lower() in COLUMNS]
             return pd.DataFrame(pyarrow.parquet.read_table(content, columns=wanted).to_pylist(), dtype=object)
-        except (pyarrow.ArrowException, OSError, ValueError) as error:
+        except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:  # OverflowError: dates
             raise DataError(f"{file} is not a Parquet file, or a damaged one: {first_line(error)}") from error

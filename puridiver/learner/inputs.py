@@ -15,14 +15,15 @@ SourceId = int | str  # by which a caller knows a sample
 # Limits of what one bad label can cost: predictions hold an array as wide as the longest name.
 LONGEST_LABEL = 1_000
 MOST_CLASSES = 100_000
+PIXEL_TYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64)  # torch cannot compare float8
 
 
 def _error(what: str, expected: str, came: object) -> ValueError:
     return ValueError(f"{what} should be {expected}, but got {came}")
 
 
-def _check_dense(tensor: Tensor, what: str) -> None:
-    if tensor.layout != torch.strided or tensor.is_meta:
+def check_dense(tensor: Tensor, what: str) -> None:
+    if tensor.layout != torch.strided or tensor.is_meta or tensor.is_nested:
         raise _error(what, "a dense tensor that holds its values", f"{tensor.layout} on {tensor.device}")
 
 
@@ -63,6 +64,9 @@ def as_images(images: Any, image_shape: tuple[int, int, int]) -> Tensor:
             raise _error("images", "uint8, or floats in [0, 1]", f"an array of {images.dtype}")
         # A copy: torch lacks some of NumPy's floats, and cannot read arrays that are read-only or run backwards.
         images = torch.from_numpy(np.array(images, np.float32 if images.dtype.kind == "f" else np.uint8, order="C"))
+    check_dense(images, "images")
+    if images.dtype not in PIXEL_TYPES:
+        raise _error("images", "uint8, or floats in [0, 1]", images.dtype)
     shape = tuple(images.shape)
     if shape and not shape[0]:
         raise ValueError("the batch is empty: images should hold at least one image")
@@ -70,15 +74,12 @@ def as_images(images: Any, image_shape: tuple[int, int, int]) -> Tensor:
     if shape[1:] not in allowed:
         advice = ": a single image is a batch of one, image[None]" if shape in allowed else ""
         raise ValueError(f"images should have the shape (N, {str(image_shape)[1:]}, but got {shape}{advice}")
-    _check_dense(images, "images")
     images = images.detach()
     if images.dtype.is_floating_point:
         low, high = float(images.min()), float(images.max())
         if not (low >= 0 and high <= 1):  # nan fails too
             raise ValueError(f"images of floats should be finite and in [0, 1], but got {low:g} to {high:g}")
         images = (images * 255).round().to(torch.uint8)
-    if images.dtype != torch.uint8:
-        raise _error("images", "uint8, or floats in [0, 1]", images.dtype)
     return images.reshape(-1, *image_shape)
 
 
@@ -91,7 +92,7 @@ def as_labels(labels: Any, n: int | None = None, what: str = "labels") -> list[L
     Lists do not pass through NumPy: it would turn large integers into floats.
     """
     if isinstance(labels, Tensor):
-        _check_dense(labels, what)
+        check_dense(labels, what)
         labels = labels.tolist()
     if isinstance(labels, np.ma.MaskedArray):
         raise _error(what, "without gaps", "a masked array")

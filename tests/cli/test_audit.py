@@ -87,6 +87,12 @@ def test_corrections_are_learnt(data, audited, tmp_path, monkeypatch, capsys):
     assert "corrects nothing" in capsys.readouterr().err
 
 
+def test_markup_in_a_path_is_text(data, tmp_path, capsys):
+    place = tmp_path / "a[/b]"
+    assert main(["audit", data, *QUICK, "--out", str(place)]) == 0
+    assert f"audit folder: {place};" in capsys.readouterr().err
+
+
 def test_a_folder_of_images_is_audited_whole(tmp_path, capsys):
     for number in range(24):
         folder = tmp_path / "pictures" / ("light[/b]" if number % 2 else "dark\x1b[1m")

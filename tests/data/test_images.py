@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import doctest
 import os
+import threading
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -91,13 +94,33 @@ def test_sixteen_bits_are_scaled_and_not_cut_off() -> None:
     assert np.asarray(as_rgb(Image.fromarray(ramp)))[..., 0].ravel().tolist() == [0, 1, 128, 255]
 
 
-def test_threads_decode_large_and_small_pictures_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sixteen_bits_take_no_more_than_sixteen_bytes_a_pixel() -> None:
+    picture = Image.fromarray(np.zeros((500, 500), dtype=np.uint16))
+    tracemalloc.start()
+    as_rgb(picture)
+    assert tracemalloc.get_traced_memory()[1] < 16 * 500 * 500
+    tracemalloc.stop()
+
+
+def test_threads_decode_one_large_picture_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_work, alone = threading.Lock(), list[bool]()
+
+    def watched(picture: Image.Image) -> Image.Image:
+        if picture.width > 7:
+            alone.append(first := in_work.acquire(blocking=False))
+            sleep(0.001)
+            if first:
+                in_work.release()
+        return picture
+
     monkeypatch.setattr(module, "LARGE", 50)
+    monkeypatch.setattr(module, "as_rgb", watched)
     for side in (4, 10, 30):
         Image.new("RGB", (side, side), (side, 0, 0)).save(tmp_path / f"{side}.png")
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda side: decode(str(tmp_path / f"{side}.png"), 4), [4, 10, 30, 10] * 20, timeout=60))
     assert not any(isinstance(one, str) for one in found)
+    assert alone == [True] * 60
 
 
 def test_files_bytes_and_arrays_of_one_picture_are_the_same_pixels(tmp_path: Path) -> None:

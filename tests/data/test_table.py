@@ -146,6 +146,10 @@ def test_times_of_parquet_may_be_timestamps_or_dates(tmp_path):
         table = {"path": ["a.png", "b.png"], "label": ["x", "y"], "timestamp": pyarrow.array(values, kind)}
         parquet.write_table(pyarrow.table(table), tmp_path / "table.parquet")
         assert list_table(tmp_path / "table.parquet", 0).files["time"].tolist() == expected
+    table["timestamp"] = pyarrow.array([2**31 - 1, 0], pyarrow.date32())  # beyond the years that Python knows
+    parquet.write_table(pyarrow.table(table), tmp_path / "table.parquet")
+    with pytest.raises(DataError, match=r"table\.parquet"):
+        list_table(tmp_path / "table.parquet", 0)
 
 
 def test_names_guarded_against_spreadsheets_are_read_as_they_were(tmp_path):

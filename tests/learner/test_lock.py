@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import random
+import signal
 import threading
 from collections.abc import Callable
 from time import monotonic, sleep
@@ -53,6 +55,24 @@ def test_its_owner_may_take_it_again_and_an_error_releases_it() -> None:
     other.start()
     other.join(60)
     assert not other.is_alive()
+
+
+def test_ctrl_c_at_any_moment_leaves_it_free() -> None:
+    lock, before, chance = FairLock(), signal.signal(signal.SIGALRM, signal.default_int_handler), random.Random(0)
+
+    def use_for(seconds: float) -> None:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        while True:
+            lock.run(int)
+
+    for _ in range(200):
+        with pytest.raises(KeyboardInterrupt):
+            use_for(chance.uniform(1e-4, 1e-3))
+        other = threading.Thread(target=lock.run, args=(int,), daemon=True)
+        other.start()
+        other.join(60)
+        assert not other.is_alive()
+    signal.signal(signal.SIGALRM, before)
 
 
 class Interrupted(BaseException):

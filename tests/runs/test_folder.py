@@ -38,9 +38,19 @@ def test_a_config_of_others_is_no_run_whatever_is_said(text, force, resume, tmp_
 @pytest.mark.parametrize("name", NAMES[1:])
 def test_files_of_a_runs_names_without_a_run_are_not_replaced(name, tmp_path):
     (tmp_path / name).write_text("mine")
+    (tmp_path / ".lock").touch()
     for force in (False, True):
         with pytest.raises(DataError, match=f"no run wrote: {name}"):
             runs.check_free(tmp_path, force)
+
+
+@pytest.mark.parametrize("lock", [".lock", ".audit.lock", ".puridiver.lock"])
+def test_what_a_killed_process_locked_is_no_run_whose_files_may_go(lock, tmp_path):
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "mine.py").write_text("x")
+    (tmp_path / lock).touch()
+    experiment(tiny_config(epochs=1)).run(tmp_path)
+    assert (tmp_path / "plugins" / "mine.py").read_text() == "x"
 
 
 def test_other_files_beside_a_run_stay_when_it_is_replaced(tmp_path):

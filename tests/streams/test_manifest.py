@@ -20,6 +20,8 @@ MANIFEST = make_stream(SOURCE, n_tasks=3, noise="asym-30", holdout=20, seed=4)
 # A value that cannot be, in a file whose hash is right.
 DAMAGED = {
     "n_tasks": (4, "each of 4 tasks"),
+    "realised_noise": (10**400, "realised_noise"),
+    "seed": (10**400, "seed"),
     "noise": (7, "noise should be of type str"),
     "noise_map": ({"1": 10}, "noise_map should be from 0 to 9"),
     "task_ends": ([100, 50, 280], "task_ends should be rising"),
