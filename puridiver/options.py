@@ -69,6 +69,7 @@ def _policies() -> Iterable[str]:
 SHARED: dict[str, Option] = {
     # Online phase
     "batch_size": Option(16, "samples of a training batch", low=2),
+    "stream_batch": Option(0, "samples that arrive together in a run (0: `batch_size`)", low=0),
     "online_lr": Option(0.05, "learning rate on the stream [row 12]", low=0),
     "online_steps": Option(1, "gradient steps on each stream batch", low=1),
     "replay": Option(
@@ -332,11 +333,12 @@ def resolve(
     data_defaults: Mapping[str, Any] | None = None,
     overrides: Mapping[str, Any] | None = None,
     others: Sequence[str] = (),
+    method_defaults: Mapping[str, Any] | None = None,
 ) -> Options:
-    """The recipe, then what suits the image size, then what suits the data, then the user's overrides.
+    """The recipe, then what suits the image size, the data and the method, then the user's overrides.
 
-    What a recipe switches off (0) stays off. Options given whole are not suited to size or data. `others` are names
-    that an unknown override may have meant.
+    What a recipe switches off (0) stays off. Options given whole are not suited to anything. `others` are names that
+    an unknown override may have meant.
     """
     overrides = overrides or {}
     check_known(overrides, others)
@@ -346,4 +348,4 @@ def resolve(
     tiny, grey = max(image_shape[:2]) < TINY_IMAGE, image_shape[2] == 1
     by_image = SUITS_TINY_IMAGES if tiny else SUITS_GREY_IMAGES if grey else {}
     suits = {name: value for name, value in {**by_image, **(data_defaults or {})}.items() if options.get(name)}
-    return options.replace(**suits).replace(**overrides)
+    return options.replace(**suits).replace(**(method_defaults or {})).replace(**overrides)

@@ -20,7 +20,7 @@ from puridiver.learner import inputs
 from puridiver.learner.inputs import Label
 
 TRAIN_KEYS, TEST_KEYS = ("train_images", "train_labels"), ("test_images", "test_labels")
-TRUE_KEY, NAMES_KEY = "train_true_labels", "class_names"
+TRUE_KEY, TIMES_KEY, NAMES_KEY = "train_true_labels", "train_times", "class_names"
 MOST_UNSEEN = 1000  # classes below the largest label without a sample; beyond it the label is a mistake
 # What a file may unpack to: above the first limit no more than so many times its own size. Zip packs zeros 1000 : 1.
 UNPACKED_BYTES, UNPACKED_TIMES = 256 << 20, 100
@@ -95,9 +95,10 @@ def load_npz(path: Path, test_share: float | None = None, trust_labels: bool = F
     """The arrays of `from_arrays` from an .npz file with the same names; pickled objects are refused.
 
     A `test_share` of each class (0: none) makes a test part where the file has none. True labels are unknown, unless
-    the file has `train_true_labels` (-1 or empty: unknown) or the user trusts the labels.
+    the file has `train_true_labels` (-1 or empty: unknown) or the user trusts the labels. `train_times`, numbers, allow
+    a stream in the order of time.
     """
-    arrays = read_arrays(path, TRAIN_KEYS, (*TEST_KEYS, TRUE_KEY, NAMES_KEY))
+    arrays = read_arrays(path, TRAIN_KEYS, (*TEST_KEYS, TRUE_KEY, TIMES_KEY, NAMES_KEY))
     if not set(TEST_KEYS) <= set(arrays):
         if test_share is None:
             wanted = " and ".join(TEST_KEYS)
@@ -105,21 +106,32 @@ def load_npz(path: Path, test_share: float | None = None, trust_labels: bool = F
         arrays |= {key: arrays[train][:0] for key, train in zip(TEST_KEYS, TRAIN_KEYS, strict=True)}
     elif test_share:
         raise ValueError(f"{path} has a test part of its own: leave the test share out")
-    names, true = arrays.pop(NAMES_KEY, None), arrays.pop(TRUE_KEY, None)
+    names, true, times = (arrays.pop(key, None) for key in (NAMES_KEY, TRUE_KEY, TIMES_KEY))
     try:
         source = from_arrays(**arrays, class_names=None if names is None else [*map(str, names)], name=path.stem)
         n = len(source.train)
         known: list[Label] = [UNKNOWN] * n if true is None else inputs.as_labels(true, n)
-        train, test = replace(source.train, true=class_ids(known, source.class_names, (UNKNOWN, ""))), source.test
+        truth = class_ids(known, source.class_names, (UNKNOWN, ""))
+        train, test = replace(source.train, true=truth, times=_times(times, n)), source.test
     except (ValueError, TypeError) as error:
         raise DataError(f"{path} does not hold usable arrays: {error}") from error
     if test_share:
         is_test = torch.from_numpy(base.choose_test_rows(train.labels.numpy(), test_share))
-        images, labels, truth = train.images, train.labels, train.true_labels
-        train, test = (ImageSet(images[rows], labels[rows], truth[rows]) for rows in (~is_test, is_test))
+        columns = [train.images, train.labels, train.true_labels, *([] if train.times is None else [train.times])]
+        train, test = (ImageSet(*(column[rows] for column in columns)) for rows in (~is_test, is_test))
         test = (test.trusted() if trust_labels else test).to_test_on()
     train = train.trusted() if trust_labels else train
     return replace(source, train=train, test=test, defaults=base.own_defaults(train.labels))
+
+
+def _times(times: np.ndarray | None, n: int) -> Tensor | None:
+    """When each of n images was taken, float64 (N,), for streams in the order of time."""
+    if times is None:
+        return None
+    found = np.asarray(times, dtype=np.float64)
+    if found.shape != (n,) or not np.isfinite(found).all():
+        raise ValueError(f"{TIMES_KEY} should be {n} finite numbers, one for each train image, but got {found.shape}")
+    return torch.from_numpy(found)
 
 
 def read_arrays(path: Path, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, np.ndarray]:

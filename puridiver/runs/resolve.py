@@ -25,6 +25,7 @@ from puridiver.runs.config import Role, RunConfig
 from puridiver.runtime.device import choose_runtime
 from puridiver.streams import StreamManifest, named_map, resolve_stream
 from puridiver.streams.names import is_manifest, manifest_path
+from puridiver.trainers import TRAINERS
 
 MEMORY, LEAST_MEMORY, TASKS, NOISE = 500, 50, 5, "sym-40"  # where neither the user nor the data says anything
 
@@ -61,7 +62,8 @@ def resolve(config: RunConfig, source: DataSource) -> Resolved:
     memory, tasks, noise = int(said("memory", few)), int(said("tasks", TASKS)), str(said("noise", NOISE))
     if defaults.get("halve_epochs"):  # as the paper does for the web sets: 256 to 128 (and 255 to 127)
         defaults["epochs"] = options.resolve(config.recipe, source.image_shape, defaults).epochs // 2
-    chosen = options.resolve(config.recipe, source.image_shape, defaults, asked)
+    suits = TRAINERS[config.trainer].suits if config.trainer in TRAINERS else {}
+    chosen = options.resolve(config.recipe, source.image_shape, defaults, asked, method_defaults=suits)
     return Resolved(
         chosen, chosen.of(owners), memory, network, tasks, noise, bool(said("diversity", False)), methods
     )  # fmt: skip
