@@ -117,8 +117,11 @@ def load_npz(path: Path, test_share: float | None = None, trust_labels: bool = F
         raise DataError(f"{path} does not hold usable arrays: {error}") from error
     if test_share:
         is_test = torch.from_numpy(base.choose_test_rows(train.labels.numpy(), test_share))
-        columns = [train.images, train.labels, train.true_labels, *([] if train.times is None else [train.times])]
-        train, test = (ImageSet(*(column[rows] for column in columns)) for rows in (~is_test, is_test))
+        images, labels, truth, when = train.images, train.labels, train.true_labels, train.times
+        train, test = (
+            ImageSet(images[rows], labels[rows], truth[rows], None if when is None else when[rows])
+            for rows in (~is_test, is_test)
+        )
         test = (test.trusted() if trust_labels else test).to_test_on()
     train = train.trusted() if trust_labels else train
     return replace(source, train=train, test=test, defaults=base.own_defaults(train.labels))
