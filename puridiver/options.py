@@ -69,6 +69,7 @@ def _policies() -> Iterable[str]:
 SHARED: dict[str, Option] = {
     # Online phase
     "batch_size": Option(16, "samples of a training batch", low=2),
+    "stream_batch": Option(0, "samples that arrive together in a run (0: `batch_size`)", low=0),
     "online_lr": Option(0.05, "learning rate on the stream [row 12]", low=0),
     "online_steps": Option(1, "gradient steps on each stream batch", low=1),
     "replay": Option(
@@ -291,14 +292,15 @@ OFFICIAL: dict[str, Any] = {
 }
 
 # Chosen on validation images (experiments/). The released program learns almost nothing from the stream: its online
-# rate is low and BatchNorm freezes early. The default learns online, lets a snapshot predict because a network that
-# learns online also forgets, and counts the loss on arrival because trained-on samples always look clean.
+# rate is low and BatchNorm freezes early. The default learns online, and because a network that learns online also
+# forgets, it predicts with snapshots as well. It judges labels by their margin and by their loss on arrival, because
+# the largest losses are also those of the best examples, and because trained-on samples always look clean.
 PURIDIVER: dict[str, Any] = {
     **OFFICIAL,
     "online_lr": 0.01,
     "online_batchnorm": "train",
     "online_steps": 4,
-    "online_prediction": "consolidated",
+    "online_prediction": "weighed",
     "arrival_weight": 0.5,
     "ntd_views": 2,
     "purity_by": "margin",
@@ -312,8 +314,8 @@ PUBLISHED = "official"
 DESCRIPTIONS = {
     "official": "what the paper's released program does, oddities included",
     "paper": "the equations as printed, with the plainest reading where the paper is silent",
-    "puridiver": "the default: official, but it learns more from the stream, scores labels by their loss on arrival "
-    "too, and predicts with the snapshot of the last consolidation",
+    "puridiver": "the default: official, but it learns more from the stream, scores labels by their margin and by their "
+    "loss on arrival, and predicts with snapshots of memory training and the live network, weighed by evidence",
 }
 
 # AutoAugment leaves too little of tiny images. Their streams are short and need larger steps and fewer epochs.
@@ -339,11 +341,12 @@ def resolve(
     data_defaults: Mapping[str, Any] | None = None,
     overrides: Mapping[str, Any] | None = None,
     others: Sequence[str] = (),
+    method_defaults: Mapping[str, Any] | None = None,
 ) -> Options:
-    """The recipe, then what suits the image size, then what suits the data, then the user's overrides.
+    """The recipe, then what suits the image size, the data and the method, then the user's overrides.
 
-    What a recipe switches off (0) stays off. Options given whole are not suited to size or data. `others` are names
-    that an unknown override may have meant.
+    What a recipe switches off (0) stays off. Options given whole are not suited to anything. `others` are names that
+    an unknown override may have meant.
     """
     overrides = overrides or {}
     check_known(overrides, others)
@@ -353,4 +356,4 @@ def resolve(
     tiny, grey = max(image_shape[:2]) < TINY_IMAGE, image_shape[2] == 1
     by_image = SUITS_TINY_IMAGES if tiny else SUITS_GREY_IMAGES if grey else {}
     suits = {name: value for name, value in {**by_image, **(data_defaults or {})}.items() if options.get(name)}
-    return options.replace(**suits).replace(**overrides)
+    return options.replace(**suits).replace(**(method_defaults or {})).replace(**overrides)

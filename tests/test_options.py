@@ -123,6 +123,7 @@ def test_tiny_images_get_what_suits_them_but_what_is_off_stays_off() -> None:
     assert resolve("official", (8, 8, 1), {"epochs": 40}, {"epochs": 3}).epochs == 3
     assert resolve("official", (32, 32, 3), {"warmup_epochs": 30, "unrelated": 1}).warmup_epochs == 30
     assert resolve("paper", (32, 32, 3), {"warmup_epochs": 30}).warmup_epochs == 0
+    assert resolve("puridiver", (8, 8, 1), {"epochs": 40}, {}, method_defaults={"epochs": 0}).epochs == 0
     whole = recipe("paper", lr=0.3)
     assert resolve(whole, (8, 8, 1), {"epochs": 40}) == whole
 

@@ -19,7 +19,7 @@ from puridiver.files import open_regular
 from puridiver.learner import inputs
 
 TRAIN_KEYS, TEST_KEYS = ("train_images", "train_labels"), ("test_images", "test_labels")
-TRUE_KEY, NAMES_KEY = "train_true_labels", "class_names"
+TRUE_KEY, TIMES_KEY, NAMES_KEY = "train_true_labels", "train_times", "class_names"
 # What a file may unpack to: above the first limit no more than so many times its own size. Zip packs zeros 1000 : 1.
 UNPACKED_BYTES, UNPACKED_TIMES = 256 << 20, 100
 
@@ -78,24 +78,34 @@ def load_npz(path: Path, test_share: float | None = None) -> DataSource:
     """The arrays of `from_arrays` from an .npz file with the same names; pickled objects are refused.
 
     A `test_share` of each class (0: none) makes a test part where the file has none. True labels are unknown, unless
-    the file has `train_true_labels` (-1: unknown).
+    the file has `train_true_labels` (-1: unknown). `train_times`, numbers, allow a stream in the order of time.
     """
-    arrays = read_arrays(path, TRAIN_KEYS, (*TEST_KEYS, TRUE_KEY, NAMES_KEY))
+    arrays = read_arrays(path, TRAIN_KEYS, (*TEST_KEYS, TRUE_KEY, TIMES_KEY, NAMES_KEY))
     base.check_test_share(path, set(TEST_KEYS) <= set(arrays), test_share)
     for key, train_key in zip(TEST_KEYS, TRAIN_KEYS, strict=True):
         arrays.setdefault(key, np.atleast_1d(arrays[train_key])[:0])
-    names, told = arrays.pop(NAMES_KEY, None), arrays.pop(TRUE_KEY, None)
+    names, told, times = (arrays.pop(key, None) for key in (NAMES_KEY, TRUE_KEY, TIMES_KEY))
     try:
         source = from_arrays(**arrays, class_names=None if names is None else [*map(str, names)], name=path.stem)
         known, n = range(UNKNOWN, len(source.class_names)), len(source.train)
         true = class_ids([UNKNOWN] * n if told is None else told, n, known, TRUE_KEY)
+        train, test = replace(source.train, true=true, times=_times(times, n)), source.test
     except (ValueError, TypeError) as error:
         raise DataError(f"{path} does not hold usable arrays: {error}") from error
-    train, test = replace(source.train, true=true), source.test
     if test_share:
         is_test = torch.from_numpy(base.choose_test_rows(train.labels.numpy(), test_share))
         train, test = train.part(~is_test), train.part(is_test).to_test_on()
     return replace(source, train=train, test=test, defaults=base.own_defaults(train.labels))
+
+
+def _times(times: np.ndarray | None, n: int) -> Tensor | None:
+    """When each of n images was taken, float64 (N,), for streams in the order of time."""
+    if times is None:
+        return None
+    found = np.asarray(times, dtype=np.float64)
+    if found.shape != (n,) or not np.isfinite(found).all():
+        raise ValueError(f"{TIMES_KEY} should be {n} finite numbers, one for each train image, but got {found.shape}")
+    return torch.from_numpy(found)
 
 
 def read_arrays(path: Path, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, np.ndarray]:

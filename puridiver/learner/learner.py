@@ -105,9 +105,9 @@ class Learner:
         plugins.load_all()
         arguments = [name for name in inspect.signature(Learner).parameters if name != "options"]
         sampler, self.trainer_name, network = map(plugins.as_name, (sampler, trainer, network))
-        self.options = resolve(recipe, self.image_shape, overrides=options, others=arguments)
+        kind = self._trainer_class = discovery.find("trainer", TRAINERS, self.trainer_name)
+        self.options = resolve(recipe, self.image_shape, None, options, arguments, method_defaults=kind.suits)
         self.sampler: Sampler = discovery.find("sampler", SAMPLERS, sampler)(self.options)
-        self._trainer_class: type[Trainer] = discovery.find("trainer", TRAINERS, self.trainer_name)
         self.runtime = choose_runtime(device, precision, bool(graphs))
         self.network = choose_network(network, self.image_shape, self.runtime.device)
         # Sampler, trainer and network as `puridiver.options` names them.

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from puridiver.data.base import ImageSet
+from puridiver.data.base import UNKNOWN, ImageSet
 from puridiver.learner.learner import Learner
 from puridiver.metrics import METRICS, Event, Record, measures
 from puridiver.streams import TrueLabels
@@ -44,6 +44,14 @@ class Recorder:
         self.record = Record()
         self.alphas: list[Tensor] = []  # of the current task, a batch each
         self.alphas_told = 0  # how many of them the anytime points have had
+        self.arrivals = [0, 0]  # whose true label was known, and was predicted on arrival
+
+    def arrived(self, images: Tensor) -> None:
+        """Before a batch is learnt: compare what the learner predicts with the true labels."""
+        guesses = torch.from_numpy(self.learner.predict_proba(images)).argmax(dim=1)
+        true = self.truth.true[self.learner.seen : self.learner.seen + len(images)]
+        for k, found in enumerate((true != UNKNOWN, guesses == true)):
+            self.arrivals[k] += int(found.sum())
 
     def observed(self) -> None:
         """After a batch."""
@@ -79,7 +87,7 @@ class Recorder:
         event: Event = {
             "event": "task", "task": task, "seen": learner.seen, **found, "class_accuracy": recalls.tolist(),
             "group_accuracy": [measures.accuracy(confusion, group) for group in self.groups],
-            "alpha": _mean(self.alphas), **self._memory(),
+            "alpha": _mean(self.alphas), **self._memory(), **self._live(),
             **self._split(None if learner.trainer.sets is None else split.sets()),
         }  # fmt: skip
         labels, verified = self.evaluation.labels, self.evaluation.verified
@@ -108,11 +116,12 @@ class Recorder:
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Everything noted so far: figures, which are JSON, and tensors."""
         tensors = {"alphas": torch.stack(self.alphas)} if self.alphas else {}
-        return {"events": self.record, "alphas_told": self.alphas_told}, tensors
+        return {"events": self.record, "alphas_told": self.alphas_told, "arrivals": self.arrivals}, tensors
 
     def load_state(self, figures: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Go on from there."""
         self.record, self.alphas_told = Record(figures["events"]), figures["alphas_told"]
+        self.arrivals = figures["arrivals"]
         device = self.learner.runtime.device
         self.alphas = list(tensors["alphas"].to(device).unbind()) if "alphas" in tensors else []
 
@@ -141,6 +150,11 @@ class Recorder:
         arrivals, n_classes = samples.arrivals.cpu(), len(self.learner.classes)
         features = None if self.features is None else self.features[arrivals]
         return measures.memory_metrics(samples.labels.cpu(), self.truth.true[arrivals], n_classes, features)
+
+    def _live(self) -> Event:
+        """The share of all arrivals so far that were predicted rightly, where that is measured."""
+        known, right = self.arrivals
+        return {"live_accuracy": right / known} if known else {}
 
     def _split(self, sets: Sets | None) -> Event:
         """How right the division of the memory is, if the trainer divides it."""

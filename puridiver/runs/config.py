@@ -124,6 +124,7 @@ class RunConfig:
     anytime_points: int = setting(5, Role.IDENTITY, "evaluations during each task's stream", least=0)
     evaluate_epochs: bool = setting(False, Role.MEASUREMENT, "also evaluate after every memory epoch of the last task "
         "(gives best_epoch_accuracy)")
+    live: bool = setting(False, Role.MEASUREMENT, "also measure accuracy on each stream batch before it is learnt")
     diversity: bool | None = setting(None, Role.MEASUREMENT, "measure the memory's diversity with a jointly trained "
         "network (default: only for small data)")
     stream_limit: int | None = setting(None, Role.IDENTITY, "use N samples of each task: a quick look", least=1)

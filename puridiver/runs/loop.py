@@ -39,8 +39,9 @@ class RunLoop:
         self.config, self.stream, self.recorder, self.progress = config, stream, recorder, progress
         self.learner = recorder.learner
         options, sizes = self.learner.options, np.diff((0, *stream.manifest.task_ends))
+        self.batch = options.stream_batch or options.batch_size  # samples that arrive together
         # How often each task trains on the memory: no more often than it has batches.
-        self.trainings = np.clip(-(-sizes // options.batch_size), 1, options.consolidations).tolist()
+        self.trainings = np.clip(-(-sizes // self.batch), 1, options.consolidations).tolist()
         self.phases: list[tuple[str, int, int]] = []  # kind, task, which part of the task
         for task, parts in enumerate(self.trainings):
             for part in range(parts):
@@ -82,7 +83,7 @@ class RunLoop:
 
     def _stream_phase(self, task: int, part: int) -> None:
         wanted, parts = self.config.anytime_points, self.trainings[task]
-        arrivals, size = self.stream.manifest.task_slice(task), self.learner.options.batch_size
+        arrivals, size = self.stream.manifest.task_slice(task), self.batch
         n_batches = -(-(arrivals.stop - arrivals.start) // size)
         first, end = n_batches * part // parts, n_batches * (part + 1) // parts
         # Spread evenly, and one just before each memory phase: without it what that gains would seem to grow before.
@@ -91,6 +92,9 @@ class RunLoop:
         stop = min(arrivals.start + end * size, arrivals.stop)
         start = min(arrivals.start + number * size, stop)
         for images, labels, names in self._moved_ahead(task, start, stop):
+            if self.config.live:
+                self._measure("evaluate")
+                self.recorder.arrived(images)
             self._measure("observe")
             self.learner.observe(images, labels, names)
             self.recorder.observed()
@@ -106,7 +110,7 @@ class RunLoop:
 
         While the learner observes one group, a thread reads the next: images of large sets come from a file.
         """
-        size = self.learner.options.batch_size
+        size = self.batch
         group = size * max(1, AHEAD_BYTES // (size * math.prod(self.learner.image_shape)))
         with ThreadPoolExecutor(1) as reader:
             coming = reader.submit(self.stream.read, task, start, min(start + group, stop))

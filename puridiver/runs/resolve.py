@@ -23,6 +23,7 @@ from puridiver.nets import choose_network
 from puridiver.runs.config import Role, RunConfig
 from puridiver.runtime.device import choose_runtime
 from puridiver.streams import StreamManifest, named_map, resolve_stream
+from puridiver.trainers import TRAINERS
 
 COMMIT = "PURIDIVER_COMMIT"  # set where code travels without its history
 MEMORY, LEAST_MEMORY = 500, 50
@@ -62,7 +63,8 @@ def resolve(config: RunConfig, source: DataSource) -> Resolved:
     options.check_reached(asked, owners)
     if defaults.get("halve_epochs"):  # as the paper does for the web sets: 256 to 128 (and 255 to 127)
         defaults["epochs"] = options.resolve(config.recipe, source.image_shape, defaults).epochs // 2
-    chosen = options.resolve(config.recipe, source.image_shape, defaults, asked)
+    suits = TRAINERS[config.trainer].suits if config.trainer in TRAINERS else {}
+    chosen = options.resolve(config.recipe, source.image_shape, defaults, asked, method_defaults=suits)
     return Resolved(chosen, chosen.of(owners), methods, **filled)
 
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -68,6 +68,7 @@ class Trainer(ABC):
     title: ClassVar[str]
     summary: ClassVar[str]
     own_options: ClassVar[Mapping[str, Option]] = {}  # what only this method has; `self.options` holds the values
+    suits: ClassVar[Mapping[str, Any]] = {}  # shared options that the method sets instead of the recipe
     n_networks: ClassVar[int] = 1
     wants_hint: ClassVar[bool] = False  # does little without a hint of the noise
     learns_online: ClassVar[bool] = True  # from the labels of stream batches

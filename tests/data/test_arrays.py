@@ -107,13 +107,16 @@ def test_classes_may_have_names_and_true_labels_may_be_told(tmp_path: Path) -> N
 def test_a_share_of_each_class_can_be_kept_for_testing(tmp_path: Path) -> None:
     labels = np.repeat([0, 1], [20, 10])
     images = np.arange(30, dtype=np.uint8)[:, None, None].repeat(4, 1).repeat(4, 2)
-    path = saved(tmp_path / "train.npz", train_images=images, train_labels=labels, train_true_labels=1 - labels)
-    source = load_npz(path, test_share=0.2)
+    train = {"train_images": images, "train_labels": labels, "train_true_labels": 1 - labels}
+    source = load_npz(saved(tmp_path / "train.npz", **train, train_times=np.arange(30) / 2), test_share=0.2)
+    assert source.train.times.tolist() == [image / 2 for image in source.train.images[:, 0, 0, 0].tolist()]
     assert source.test.labels.bincount().tolist() == [2, 4]  # by the true ones
     assert sorted(torch.cat([source.train.images, source.test.images])[:, 0, 0, 0].tolist()) == list(range(30))
     assert torch.equal(source.train.true_labels, 1 - source.train.labels)
     with pytest.raises(ValueError, match="has a test part of its own: leave the test share out"):
         load_npz(saved(tmp_path / "whole.npz", **arrays()), test_share=0.2)
+    with pytest.raises(DataError, match="train_times should be 30 finite numbers"):
+        load_npz(saved(tmp_path / "wrong.npz", **train, train_times=np.full(30, np.nan)), test_share=0.2)
 
 
 def test_pickles_damage_pipes_and_missing_files_are_told(tmp_path: Path) -> None:

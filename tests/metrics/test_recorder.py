@@ -35,8 +35,11 @@ class Watched:
         self.learner = tiny_learner(**settings)
         self.recorder = recorder(self.learner, self.events.append)
         self.ended: list[dict] = []
+        self.guesses = list[int]()  # before each batch
         for task in range(3):
             for batch in Stream(SOURCE, MANIFEST).batches(8, task):
+                self.guesses += self.learner.predict(batch.images).tolist()
+                self.recorder.arrived(batch.images)
                 self.learner.observe(batch.images, batch.labels)
                 self.recorder.observed()
             self.recorder.anytime(task)
@@ -58,6 +61,7 @@ def test_the_summary_is_of_the_learner_at_the_end_and_of_the_tasks(watched):
     summary = watched.recorder.summary()
     assert set(METRICS) <= set(summary)
     assert summary["last_accuracy"] == pytest.approx(right.mean())
+    assert summary["live_accuracy"] == pytest.approx((np.array(watched.guesses) == TRUE.numpy()).mean())
     for name in ("accuracy", "seen_accuracy", "group_accuracy"):
         assert summary[f"task_{name}"] == [event[name] for event in watched.ended]
     assert summary["task_purity"] == [event["memory_purity"] for event in watched.ended]

@@ -41,13 +41,13 @@ def test_the_anytime_area_by_hand():
 
 def test_accuracies_over_the_tasks_and_the_best_epoch():
     tasks = [
-        {"event": "task", "task": t, "accuracy": a, "seen_accuracy": s}
+        {"event": "task", "task": t, "accuracy": a, "seen_accuracy": s, "live_accuracy": t / 4}
         for t, (a, s) in enumerate([(0.2, math.nan), (0.4, 0.8), (0.9, 0.6)])
     ]
     epochs = [{"event": "epoch", "task": t, "accuracy": a} for t, a in ((1, 0.95), (2, 0.5), (2, 0.7))]
     found = {name: METRICS[name].of(Record(epochs + tasks)) for name in METRICS if "accuracy" in name}
     assert found == {
         "average_accuracy": pytest.approx(0.5), "average_seen_accuracy": pytest.approx(0.7), "last_accuracy": 0.9,
-        "best_epoch_accuracy": 0.7,
+        "best_epoch_accuracy": 0.7, "live_accuracy": 0.5,
     }  # fmt: skip
     assert math.isnan(METRICS["best_epoch_accuracy"].of(Record(tasks)))

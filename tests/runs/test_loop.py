@@ -37,3 +37,11 @@ def test_accuracy_is_measured_before_and_after_each_training_however_few_points_
     run.listeners.append(lambda event: seen.append(event["seen"]) if event["event"] == "anytime" else None)
     assert "task_trainings" not in run.run()  # as often as asked for
     assert seen[: len(seen) // 2] == ([16, 16, 32, 32, 44] if points else [16, 32])
+
+
+def test_single_images_arrive_and_are_predicted_before_they_are_learnt(monkeypatch):
+    run, sizes = experiment(tiny_config(sampler="rsv", trainer="er", live=True, options={"stream_batch": 1})), set()
+    observe = run.learner.observe
+    monkeypatch.setattr(run.learner, "observe", lambda x, *rest: [sizes.add(len(x)), observe(x, *rest)])
+    assert 0.1 < run.run()["live_accuracy"] < 1
+    assert sizes == {1}

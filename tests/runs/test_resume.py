@@ -46,9 +46,8 @@ LEGS = (
 
 @pytest.mark.parametrize(("sampler", "trainer", "options"), CASES)
 def test_left_anywhere_and_continued_a_run_ends_in_the_same_bits(sampler, trainer, options, tmp_path):
-    config = tiny_config(
-        sampler=sampler, trainer=trainer, options=options, evaluate_epochs=trainer == "plain", tell_noise=True
-    )
+    measured = {"evaluate_epochs": trainer == "plain", "live": trainer == "er"}
+    config = tiny_config(sampler=sampler, trainer=trainer, options=options, tell_noise=True, **measured)
     assert_ends_alike_in_legs(config, tmp_path, LEGS)
 
 

@@ -1,0 +1,30 @@
+"""Plain experience replay, the loop that a user would write first: Adam on each batch and some of the memory."""
+
+from __future__ import annotations
+
+from puridiver.memory import Samples
+from puridiver.runtime.model import OptimiserMaker
+from puridiver.spr import adam
+from puridiver.trainers.base import Trainer
+
+
+class ExperienceReplay(Trainer):
+    """One step on each stream batch, joined by `batch_size` memory samples; the live network predicts.
+
+    With the sampler `rsv` this is the baseline that a method has to beat; `replay=never` is naive online training.
+    """
+
+    name = "er"
+    title = "experience replay"
+    summary = "one Adam step on each batch and as many memory samples as they are; no training on the memory alone"
+    suits = {
+        "batch_size": 16, "epochs": 0, "replay": "always", "online_lr": 1e-3, "lr": 1e-3, "online_steps": 1, "online_cutmix": 0.0,
+        "online_prediction": "network", "strong": "none", "crop_padding": 0, "flip": False, "cutmix": 0.0,
+        "head": "linear",
+    }  # fmt: skip
+
+    def optimiser(self) -> OptimiserMaker:
+        return adam
+
+    def memory_epoch(self, memory: Samples, epoch: int) -> None:
+        self.plain_epoch(memory)
