@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
+from puridiver.learner.method_check import find_fault
 from puridiver.memory import SAMPLERS
-from puridiver.method_check import find_fault
 from puridiver.nets import NETWORKS
 from puridiver.options import Options, class_options
 from puridiver.trainers import TRAINERS

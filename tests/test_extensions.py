@@ -73,5 +73,6 @@ def test_a_grid_runs_them_and_its_table_shows_the_new_metric(command: Callable[.
 
 
 def test_they_pass_the_contract_of_their_family(command: Callable[..., str]) -> None:
-    code = "from puridiver.method_check import find_fault as f; print(f('sampler', 'newest') + f('trainer', 'smooth'))"
+    code = "from puridiver.learner.method_check import find_fault; print(find_fault('sampler', 'newest'))"
     assert command("-c", code).strip() == ""
+    assert command("-c", code.replace("'sampler', 'newest'", "'trainer', 'smooth'")).strip() == ""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import puridiver
 from puridiver import plugins
-from puridiver.method_check import find_fault
+from puridiver.learner.method_check import find_fault
 
 pytestmark = pytest.mark.usefixtures("forgotten_plugins")
 
