@@ -30,6 +30,7 @@ RECIPES = {"table1": "`official`", "table1 recipe=puridiver": "the default"}
 DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "webvision": "WebVision", "food101n": "Food-101N"}
 CHANGES = {"recipe=puridiver": "**the default**", "recipe=paper": "as printed"}  # of a preset's grid, in words
 MORE = {  # methods of other grids that Table 1 shows, too
+    "label-margin-published": {"the default before": "PuriDivER, the former default"},
     "beyond-table1": {"NTD": "NTD, not in the paper"},
     "told-co-teaching": {"RSV + Co-teaching": "RSV + told Co-teaching", "GBS + Co-teaching": "GBS + told Co-teaching"},
 }
@@ -122,6 +123,7 @@ class Results:
             for title, grid, method in (
                 ("NTD, ours", "beyond-table1", "NTD"),
                 ("PuriDivER, ours, `official`", "table1", "PuriDivER"),
+                ("PuriDivER, ours, the former default", "label-margin-published", "the default before"),
                 ("**PuriDivER, ours, the default**", "table1 recipe=puridiver", "PuriDivER"),
             ):
                 ours = self.cells(grid, data)
