@@ -18,7 +18,7 @@ import pandas as pd
 
 from puridiver.grid.presets import PRESETS
 from puridiver.grid.spec import Grid, find_grid
-from puridiver.grid.table import build, markdown, paper_figure, paper_figures, read, summarise
+from puridiver.grid.table import build, paper_figure, paper_figures, read, summarise
 from puridiver.metrics import METRICS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -118,19 +118,19 @@ class Results:
             lines.append([name, "PuriDivER, the paper", *(paper["PuriDivER"][noise] for noise in NOISES)])
             if rerun := paper_figures()["rerun"]["data"].get(data, {}).get("PuriDivER"):
                 texts = [rerun.get(noise, NOT_RUN) for noise in NOISES]
-                lines.append([name, "PuriDivER, an independent rerun", *texts])
+                lines.append([name, "PuriDivER, rerun by others", *texts])
             lines.append([name, "RM + DivideMix, the paper", *(paper["RM + DivideMix"][noise] for noise in NOISES)])
             for title, grid, method in (
                 ("NTD, ours", "beyond-table1", "NTD"),
-                ("PuriDivER, ours, `official`", "table1", "PuriDivER"),
-                ("PuriDivER, ours, the former default", "label-margin-published", "the default before"),
-                ("**PuriDivER, ours, the default**", "table1 recipe=puridiver", "PuriDivER"),
+                ("`official`, ours", "table1", "PuriDivER"),
+                ("former default, ours", "label-margin-published", "the default before"),
+                ("**default, ours**", "table1 recipe=puridiver", "PuriDivER"),
             ):
                 ours = self.cells(grid, data)
                 texts = [ours.get((method, f"{data} {noise}"), NOT_RUN) for noise in NOISES]
                 if set(texts) != {NOT_RUN}:
                     lines.append([name, title, *texts])
-        return markdown(pd.DataFrame(lines, columns=["data", "method", *NOISES]))
+        return compact(["data", "method", *NOISES], [[text.replace(" ± ", "±") for text in line] for line in lines])
 
     def not_run(self) -> list[str]:
         """The cells of the paper's tables without a run: whole tables first, then methods, then single cells."""
