@@ -56,7 +56,7 @@ def test_a_page_that_is_outdated_is_named_and_written(
     readme = (tmp_path / "README.md").read_text()
     assert readme.startswith("before\n")
     assert readme.endswith("after\n")
-    assert "| 60.0 ± 0.0 (2) |" in readme
+    assert "|60.0±0.0 (2)|" in readme
 
 
 def test_steps_are_measured_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
