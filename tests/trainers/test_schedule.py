@@ -39,7 +39,7 @@ def test_warm_restarts_are_low_after_whole_periods() -> None:
 
 
 def momentum(trainer: Trainer) -> list[str]:
-    return [key for key, value in trainer.state().items() if key.startswith("momentum") and value.any()]
+    return [key for key, value in trainer.state().items() if key.startswith(("momentum", "exp_avg")) and value.any()]
 
 
 @pytest.mark.parametrize("name", ONLINE)
