@@ -23,12 +23,17 @@ from puridiver.metrics import METRICS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, README, TEMPLATE = ROOT / "docs" / "RESULTS.md", ROOT / "README.md", ROOT / "tools" / "results.md.jinja"
+ADVICE = ROOT / "docs" / "should-i-use-this.md"
 BEGIN, END = "<!-- results:begin -->\n", "<!-- results:end -->"
 NOISES = ("sym-20", "sym-40", "sym-60", "asym-20", "asym-40")
 NOT_RUN = "-"
 RECIPES = {"table1": "`official`", "table1 recipe=puridiver": "the default"}
 DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "webvision": "WebVision", "food101n": "Food-101N"}
 CHANGES = {"recipe=puridiver": "**the default**", "recipe=paper": "as printed"}  # of a preset's grid, in words
+ORDINARY = (  # methods on ordinary streams, in the order of the page
+    "naive", "plain replay", "reservoir, plain", "class-balanced reservoir, plain", "NTD, plain",
+    "keep everything, plain", "the former default", "the default",
+)  # fmt: skip
 MORE = {  # methods of other grids that Table 1 shows, too
     "label-margin-published": {"the default before": "PuriDivER, the former default"},
     "beyond-table1": {"NTD": "NTD, not in the paper"},
@@ -132,6 +137,18 @@ class Results:
                     lines.append([name, title, *texts])
         return compact(["data", "method", *NOISES], [[text.replace(" ± ", "±") for text in line] for line in lines])
 
+    def ordinary(self) -> str:
+        """The final half of the ordinary streams: last, anytime and live accuracy, and CPU time."""
+        rows = self.rows[self.rows["grid"].isin(("ordinary-streams-final", "ordinary-streams-single"))]
+        streams, lines = sorted(rows["data"].unique()), []
+        for method in ORDINARY:
+            own = rows[rows["method"] == method]
+            means = own.groupby("data")[["last_accuracy", "anytime_area", "live_accuracy"]].mean() * 100
+            cells = [" / ".join(f"{x:.1f}" for x in means.loc[s]) if s in means.index else NOT_RUN for s in streams]
+            seconds = (own["phase_seconds"].str[phase].fillna(0).mean() for phase in ("observe", "consolidate"))
+            lines.append([method, *cells, " + ".join(f"{each:.0f}" for each in seconds)])
+        return compact(["method", *streams, "CPU s"], lines)
+
     def not_run(self) -> list[str]:
         """The cells of the paper's tables without a run: whole tables first, then methods, then single cells."""
         whole, found = [], []
@@ -177,12 +194,16 @@ def pages() -> dict[Path, str]:
     results = Results(ROOT / "experiments")
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     page = environment.from_string(TEMPLATE.read_text()).render(results=results, names=DATA)
-    readme = README.read_text()
-    before, _, rest = readme.partition(BEGIN)
+    return {PAGE: page, README: filled(README, results.headline()), ADVICE: filled(ADVICE, results.ordinary())}
+
+
+def filled(path: Path, table: str) -> str:
+    """A page with the table between its markers."""
+    before, _, rest = path.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     if not after:
-        raise SystemExit(f"{README} lacks the markers {BEGIN.strip()} and {END}")
-    return {PAGE: page, README: f"{before}{BEGIN}{results.headline()}\n{END}{after}"}
+        raise SystemExit(f"{path} lacks the markers {BEGIN.strip()} and {END}")
+    return f"{before}{BEGIN}{table}\n{END}{after}"
 
 
 def main(words: Sequence[str] | None = None) -> int:
