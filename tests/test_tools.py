@@ -42,10 +42,11 @@ def test_a_page_that_is_outdated_is_named_and_written(
     (tmp_path / "experiments" / "one").mkdir(parents=True)
     ledger = "".join(json.dumps(row(seed, 0.6)) + "\n" for seed in (1, 2))
     (tmp_path / "experiments" / "one" / "ledger.jsonl").write_text(ledger)
-    (tmp_path / "README.md").write_text(f"before\n{results.BEGIN}old\n{results.END}\nafter\n")
+    for page in ("README.md", "advice.md"):
+        (tmp_path / page).write_text(f"before\n{results.BEGIN}old\n{results.END}\nafter\n")
     (tmp_path / "page.jinja").write_text("{{ results.runs }} runs\n{{ results.table('table1', data='cifar10') }}\n")
-    for name in ("ROOT", "README", "PAGE", "TEMPLATE"):
-        place = {"ROOT": "", "README": "README.md", "PAGE": "page.md", "TEMPLATE": "page.jinja"}[name]
+    places = {"ROOT": "", "README": "README.md", "PAGE": "page.md", "TEMPLATE": "page.jinja", "ADVICE": "advice.md"}
+    for name, place in places.items():
         monkeypatch.setattr(results, name, tmp_path / place)
     assert results.main(["--check"]) == 1
     assert "page.md is not up to date" in capsys.readouterr().err

@@ -141,8 +141,9 @@ class Results:
         """The final half of the ordinary streams: last, anytime and live accuracy, and CPU time."""
         rows = self.rows[self.rows["grid"].isin(("ordinary-streams-final", "ordinary-streams-single"))]
         streams, lines = sorted(rows["data"].unique()), []
-        for method in ORDINARY:
-            own = rows[rows["method"] == method]
+        for method, own in ((name, rows[rows["method"] == name]) for name in ORDINARY):
+            if own.empty:
+                continue
             means = own.groupby("data")[["last_accuracy", "anytime_area", "live_accuracy"]].mean() * 100
             cells = [" / ".join(f"{x:.1f}" for x in means.loc[s]) if s in means.index else NOT_RUN for s in streams]
             seconds = (own["phase_seconds"].str[phase].fillna(0).mean() for phase in ("observe", "consolidate"))
