@@ -93,7 +93,8 @@ SHARED: dict[str, Option] = {
         ("network", "consolidated", "both", "weighed"),
     ),
     "snapshots": Option(
-        1, "networks whose mean answers for a consolidation: those of its last learning-rate minima", low=1, high=100
+        1, "networks of the last learning-rate minima of a consolidation whose mean predicts; not if the live network "
+        "does", low=1, high=100
     ),
     "alpha_loss": Option(
         "stream", "Eq. 3's loss: of the stream samples or of the mixed training batch [row 3]", ("stream", "mixed")

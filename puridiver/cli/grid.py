@@ -76,16 +76,15 @@ def grid(
     options = flags.options_of(assignments)
     changes = {**settings, "options": options} if options else settings
     planned = GridRun([with_changes(each, changes) for each in found], folder)
-    device, logs = settings.get("device", "auto"), folder / LOGS
-    chosen = make_engine(engine, workers, device=device, load=planned.load, logs=logs, gpus=gpus_per_run)
     waiting = planned.waiting()
     now = waiting[:limit]
     state = f"{len(planned.runs)} runs: {len(planned.runs) - len(waiting)} done, {len(now)} to run"
     if dry_run:
-        for id, cells in planned.runs.items():
-            say(f"{'to run' if id in waiting else 'done':<8} {cells[0].slug}")
-        say(state)
+        slugs = [(id in waiting, cells[0].slug) for id, cells in planned.runs.items()]
+        say("\n".join([*(f"{'to run' if left else 'done':<8} {slug}" for left, slug in slugs), state]))
         return 0
+    device, logs = settings.get("device", "auto"), folder / LOGS
+    chosen = make_engine(engine, workers, device=device, load=planned.load, logs=logs, gpus=gpus_per_run)
     with Progress(hidden=quiet) as progress:
         progress.tell(state)
         failures, left = _run(planned, chosen, now, progress)
@@ -93,9 +92,7 @@ def grid(
         note(failure_text(failures, folder))
     if left:
         tell(f"stopped: {left} runs left. To go on:\n  {shlex.join(['puridiver', *ctx.obj])}")
-    for each in planned.grids:
-        if rows := [row for row in planned.own_rows() if row["grid"] == each.name]:
-            say(build(rows, each).to_text() + "\n")
+    _say_tables(planned)
     return 130 if left else int(bool(failures))
 
 
@@ -113,6 +110,12 @@ def _run(planned: GridRun, engine: Engine, now: Sequence[str], progress: Progres
         return planned.run(engine, len(now), tell_end), 0
     except KeyboardInterrupt:
         return [], len(planned.waiting())
+
+
+def _say_tables(planned: GridRun) -> None:
+    for each in planned.grids:
+        if rows := [row for row in planned.own_rows() if row["grid"] == each.name]:
+            say(build(rows, each).to_text() + "\n")
 
 
 def _numbers(seeds: Sequence[str] | None) -> list[int]:

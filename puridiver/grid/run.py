@@ -73,8 +73,9 @@ class GridRun:
         self.folder.mkdir(parents=True, exist_ok=True)
         failures = []
         with file_lock(self.folder / LOCK, wait_seconds=0, what=f"the grid in {self.folder}"):
-            for row in self.rows():  # cells of a new grid may share runs with an old one
-                self._record(row["id"], row)
+            there = self.rows()
+            for row in there:  # cells of a new grid may share runs with an old one
+                self._record(row["id"], row, there)
             jobs = [self.job(id, engine.lanes) for id in self.waiting(limit)]
             with contextlib.closing(engine.run(jobs)) as ended:
                 for job, result in ended:
@@ -83,15 +84,15 @@ class GridRun:
                         failures.append({"id": job.id, **self.runs[job.id][0].names, **result, "when": when})
                         append_row(self.folder / FAILURES, failures[-1])
                     else:
-                        self._record(job.id, result)
+                        self._record(job.id, result, [])
                     on_end(self.runs[job.id][0].slug, result)
         return failures
 
-    def _record(self, id: str, row: Mapping[str, Any]) -> None:
-        """Append a row for each cell of a run that the ledger does not have yet."""
-        there = [row for row in self.rows() if row["id"] == id]
+    def _record(self, id: str, row: Mapping[str, Any], there: Sequence[Mapping[str, Any]]) -> None:
+        """Append a row for each cell of a run that is not among the rows that are there."""
+        held = [other for other in there if other["id"] == id]
         for cell in self.runs[id]:
-            if not any(cell.names.items() <= row.items() for row in there):
+            if not any(cell.names.items() <= other.items() for other in held):
                 append_row(self.folder / LEDGER, {**row, **cell.names})
 
 

@@ -1,6 +1,7 @@
 """Which weights answer a prediction: the live network's, a snapshot's, or both together. Nobody else knows."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import repeat
 from typing import NamedTuple
 
@@ -56,7 +57,8 @@ class Predictor:
 
     def __init__(self, trainer: Trainer, classes: Sequence[Label]) -> None:
         self._trainer, mode = trainer, trainer.options.online_prediction
-        self.weighs, self._keeps, self._share = mode == "weighed", mode != "network", SNAPSHOT_SHARES[mode]
+        self.weighs = mode == "weighed" and trainer.learns_online  # else the live network does not change
+        self._keeps, self._share = mode != "network", SNAPSHOT_SHARES[mode]
         self.needs_lock = trainer.runtime.device.type != "cpu"
         self._kept: _Kept | None = None
         self._pool: Ensemble = []  # whose places the snapshots of the next minima take
@@ -76,12 +78,16 @@ class Predictor:
         return joined(found, self._probabilities(images, kept.networks), kept.taught, answer.share), answer.labels
 
     def _probabilities(self, images: Tensor, ensemble: Ensemble | None = None) -> Tensor:
-        """The mean answer of an ensemble, or the live networks' answer, (N, C)."""
-        models = self._trainer.models
-        if ensemble is None:
-            return self._trainer.probabilities(lambda k: models[k].outputs(images).logits)
-        each = [self._trainer.probabilities(lambda k: models[k].outputs(images, of[k]).logits) for of in ensemble]  # noqa: B023
-        return each[0] if len(each) == 1 else torch.stack(each).mean(dim=0)
+        """The mean answer of an ensemble, or the answer of the live networks, (N, C)."""
+        found = []
+        members: Sequence[Snapshots | None] = ensemble or [None]
+        for member in members:
+            found.append(self._trainer.probabilities(partial(self._logits, images, member)))
+        return found[0] if len(found) == 1 else torch.stack(found).mean(dim=0)
+
+    def _logits(self, images: Tensor, member: Snapshots | None, k: int) -> Tensor:
+        """The logits of network k, as a member of an ensemble or as it is."""
+        return self._trainer.models[k].outputs(images, member[k] if member else None).logits
 
     def weigh(self, images: Tensor, labels: Tensor) -> None:
         """Compare the live network and the snapshot on arriving images and class ids, before these are learnt."""

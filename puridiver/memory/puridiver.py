@@ -62,7 +62,13 @@ class PuriDivERSampler(Sampler):
             return torch.arange(len(pool))
         # A row of tie-breakers for each arriving sample: its shape tells the captured function how many there are.
         ties = torch.rand(len(pool) - n_old, moment.n_classes, generator=moment.generator)
-        features, logits = self._outputs(pool, n_old, capacity, moment, ties)
+        if self.options.evict_from == "largest_class" and not moment.runtime.graphs:  # captured passes have one shape
+            rows = rows_of_losing_classes(pool.labels, n_old, capacity, ties)
+            found = moment.network.outputs(pool.images[rows])
+            features = found[0].new_zeros(len(pool), found[0].shape[1]).index_copy_(0, rows, found[0])
+            logits = found[1].new_zeros(len(pool), found[1].shape[1]).index_copy_(0, rows, found[1])
+        else:
+            features, logits = moment.network.outputs(pool.images)
         if self._evict is None:
             self._evict = captured(moment.runtime, partial(self._survivors, capacity))
         rows, alpha = self._evict(
@@ -71,16 +77,6 @@ class PuriDivERSampler(Sampler):
         )  # fmt: skip
         self._alpha = alpha.clone()  # the captured function's own is overwritten by its next call
         return rows
-
-    def _outputs(self, pool: Samples, n_old: int, capacity: int, moment: Moment, ties: Tensor) -> tuple[Tensor, Tensor]:
-        """Features and logits of the pool; zeros for classes that lose no sample, where skipping them saves time."""
-        if self.options.evict_from != "largest_class" or moment.runtime.graphs:  # captured passes have one shape
-            return moment.network.outputs(pool.images)
-        losing = losing_classes(pool.labels, n_old, capacity, ties)
-        rows = torch.isin(pool.labels, torch.tensor(losing, device=pool.labels.device)).nonzero().squeeze(1)
-        found = moment.network.outputs(pool.images[rows])
-        features, logits = (part.new_zeros(len(pool), part.shape[1]).index_copy_(0, rows, part) for part in found)
-        return features, logits
 
     def _survivors(
         self, capacity: int, features: Tensor, logits: Tensor, on_arrival: Tensor, y: Tensor, checked: Tensor,
@@ -116,16 +112,18 @@ class PuriDivERSampler(Sampler):
         return {} if self._alpha is None else {"alpha": self._alpha}
 
 
-def losing_classes(labels: Tensor, n_old: int, capacity: int, ties: Tensor) -> list[int]:
-    """The classes from which `Eviction` drops samples, the largest each time: labels and tie-breakers decide that."""
-    counts, losing = labels[:n_old].bincount(minlength=ties.shape[1]).float(), set[int]()
+def rows_of_losing_classes(labels: Tensor, n_old: int, capacity: int, ties: Tensor) -> Tensor:
+    """The rows of the classes from which `Eviction` drops samples: the only ones whose scores count.
+
+    It drops from the largest class each time, and labels and tie-breakers alone decide which class that is.
+    """
+    counts, losing = labels[:n_old].bincount(minlength=ties.shape[1]).cpu() + 0.0, list[int]()
     for i, label in enumerate(labels[n_old:].tolist()):
         counts[label] += 1
         if n_old + i >= capacity:
-            largest = int((counts + ties[i]).argmax())
-            counts[largest] -= 1
-            losing.add(largest)
-    return sorted(losing)
+            losing.append(int((counts + ties[i]).argmax()))
+            counts[losing[-1]] -= 1
+    return torch.isin(labels, torch.tensor(losing, device=labels.device)).nonzero().squeeze(1)
 
 
 class Eviction:

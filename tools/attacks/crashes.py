@@ -118,7 +118,9 @@ def killed_and_resumed(kind: str, case: Case) -> None:
 
 
 ATTACKS["killed_runs"] = Attack(partial(killed_and_resumed, "run"), 70, SAME_BITS)
-ATTACKS["killed_audits"] = Attack(partial(killed_and_resumed, "audit"), 30, SAME_BITS)
+ATTACKS["killed_audits"] = Attack(
+    partial(killed_and_resumed, "audit"), 30, "repeated, it ends in the bits of an audit that nobody stopped"
+)
 
 
 @attack(100, "the folder holds the old save or the new one")
