@@ -104,6 +104,21 @@ def test_choice_is_the_supplements_algorithm_1(
     assert rows.tolist() == reference.algorithm_1(seen.loss, seen.f, seen.y, seen.w, n_old, capacity, used)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_only_classes_that_lose_a_sample_are_scored_and_the_choice_is_the_same(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = with_labels([*[0, 1, 2, 3] * 8, *([0, 1] if seed % 2 else [2, 3, 1]) * 4], seed)
+    sampler = PuriDivERSampler(Options(evict_from="largest_class", standardise_scores=True, purity_by="margin"))
+    few, all_ = FixedNetwork(4, seed), FixedNetwork(4, seed)
+    rows = sampler.choose(pool, 32, 32, moment(few, 4))
+    monkeypatch.setattr(
+        "puridiver.memory.puridiver.rows_of_losing_classes", lambda labels, *_: torch.arange(len(labels))
+    )
+    assert rows.tolist() == sampler.choose(pool, 32, 32, moment(all_, 4)).tolist()
+    assert few.images_seen < all_.images_seen == len(pool)
+
+
 @pytest.mark.parametrize(
     ("alpha", "batch_loss", "used"), [(-1.0, 4.0, 0.125), (-1.0, 0.2, 0.5), (0.0, 4.0, 0.0), (0.9, 4.0, 0.9)]
 )
