@@ -57,7 +57,6 @@ def grid(
     `puridiver run`. The folder keeps everything: after a crash or Ctrl-C start the same command again.
 
     Examples:
-      puridiver grid --list
       puridiver grid table1 --data digits --dry-run    which runs are done, and which are left
       puridiver grid table1 table3 --data cifar10 --splits splits/ --workers 8 --out runs/paper
       puridiver grid my.toml --seeds 1,2,3 --methods RSV --methods PuriDivER
