@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 from pathlib import Path
 
@@ -97,6 +98,13 @@ def test_files_of_others_are_not_overwritten(labelled, tmp_path) -> None:
     with pytest.raises(DataError, match="not an audit's"):
         act(tmp_path, labelled, force=True)
     assert (tmp_path / "labels.csv").read_text() == "mine"
+
+
+@pytest.mark.parametrize("index", [[], 3, {"format": [1]}, {"format": "puridiver-audit", "data_sha256": {}}])
+def test_a_wrong_type_in_an_index_is_refused(index, labelled, path) -> None:
+    (path / "audit.json").write_text(json.dumps(index))
+    with pytest.raises(DataError, match=r"not an audit's|another audit|other data"):
+        act(path, labelled)
 
 
 def test_an_audit_does_not_write_over_its_data(path) -> None:
