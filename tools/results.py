@@ -32,11 +32,23 @@ DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "webvision": "WebVision"
 CHANGES = {"recipe=puridiver": "**the default**", "recipe=paper": "as printed"}  # of a preset's grid, in words
 ORDINARY = (  # methods on ordinary streams, in the order of the page
     "naive", "plain replay", "reservoir, plain", "class-balanced reservoir, plain", "NTD, plain",
-    "keep everything, plain", "the former default", "the default",
+    "keep everything, plain", "ER-ACE", "DER++", "MIR", "GSS", "CLIB", "AER + ABS", "CNLL", "the former default",
+    "the default", "memory 100", "memory 250", "memory 1000", "memory 2000", "the default on a frozen backbone",
+    "the default on its embeddings",
 )  # fmt: skip
+ORDINARY_GRIDS = tuple(
+    f"ordinary-streams-{part}"
+    for part in ("final", "single", "memory", "backbone network=cifar100:frozen", "embeddings")
+)
+ARRIVALS = {"cifar10-grey-late": 3000, "cifar100-coarse": 3000, "cifar100-grey": 3000, "digits-single": 1397,
+            "mnist-imbalance": 1929}  # fmt: skip
 MORE = {  # methods of other grids that Table 1 shows, too
     "label-margin-published": {"the default before": "PuriDivER, the former default"},
     "beyond-table1": {"NTD": "NTD, not in the paper"},
+    "beyond-table1-replay": {
+        name: f"{name}, not in the paper"
+        for name in ("ER", "ER-ACE", "DER++", "MIR", "GSS", "CLIB", "AER + ABS", "CNLL")
+    },
     "told-co-teaching": {"RSV + Co-teaching": "RSV + told Co-teaching", "GBS + Co-teaching": "GBS + told Co-teaching"},
 }
 
@@ -139,16 +151,17 @@ class Results:
 
     def ordinary(self) -> str:
         """The final half of the ordinary streams: last, anytime and live accuracy, and CPU time."""
-        rows = self.rows[self.rows["grid"].isin(("ordinary-streams-final", "ordinary-streams-single"))]
+        rows = self.rows[self.rows["grid"].isin(ORDINARY_GRIDS)]
         streams, lines = sorted(rows["data"].unique()), []
         for method, own in ((name, rows[rows["method"] == name]) for name in ORDINARY):
             if own.empty:
                 continue
             means = own.groupby("data")[["last_accuracy", "anytime_area", "live_accuracy"]].mean() * 100
             cells = [" / ".join(f"{x:.1f}" for x in means.loc[s]) if s in means.index else NOT_RUN for s in streams]
-            seconds = (own["phase_seconds"].str[phase].fillna(0).mean() for phase in ("observe", "consolidate"))
-            lines.append([method, *cells, " + ".join(f"{each:.0f}" for each in seconds)])
-        return compact(["method", *streams, "CPU s"], lines)
+            online, training = (own["phase_seconds"].str[phase].fillna(0) for phase in ("observe", "consolidate"))
+            milliseconds = (1000 * online / own["data"].map(ARRIVALS)).mean()
+            lines.append([method, *cells, f"{milliseconds:.1f}", f"{online.mean():.0f} + {training.mean():.0f}"])
+        return compact(["method", *streams, "ms an image", "CPU s"], lines)
 
     def not_run(self) -> list[str]:
         """The cells of the paper's tables without a run: whole tables first, then methods, then single cells."""
