@@ -1,0 +1,1 @@
+"""The service: a learner behind HTTP that loses nothing it has acknowledged."""
