@@ -8,6 +8,8 @@ Equation 1 (what a blurry stream is) lives in `puridiver.streams.tasks`, equatio
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -97,6 +99,34 @@ def refurbish(p_u: Tensor, p_m: Tensor, y: Tensor) -> Tensor:
 def soft_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     """-sum_c target_c log softmax_c for each sample, (N,): the loss l of equations 2 to 9 for soft labels."""
     return -(targets * F.log_softmax(logits, dim=1)).sum(dim=1)
+
+
+def among_present(logits: Tensor, targets: Tensor) -> Tensor:
+    """Logits (N, C) in which classes that no target (N, C) has are out of the question: ER-ACE's view of a batch.
+
+    A batch of one class, such as a single sample, keeps them all: else there would be nothing to learn.
+    """
+    absent = targets.sum(dim=0) == 0
+    several = (~absent).sum() > 1
+    return logits.masked_fill(absent & several, torch.finfo(logits.dtype).min)
+
+
+def label_divergence(p: Tensor, y: Tensor) -> Tensor:
+    """The Jensen-Shannon divergence of predictions (N, C) from one-hot labels (N,), (N,): by p_y alone."""
+    p_y = p.gather(1, y[:, None]).squeeze(1).double().clamp(1e-12, 1)
+    of_label = math.log(2) - torch.log1p(p_y)  # KL(y || m) with m = (p + y) / 2
+    of_prediction = (1 - p_y) * math.log(2) + p_y * (2 * p_y / (1 + p_y)).log()  # KL(p || m)
+    return (of_label + of_prediction) / 2
+
+
+def purified(logits: Tensor, y: Tensor) -> Tensor:
+    """CNLL's separation of samples that came together, bool (N,): labels no further from predictions than on average.
+
+    Predictions are among the classes of these samples.
+    """
+    present = F.one_hot(y, logits.shape[1])
+    divergence = label_divergence(among_present(logits.float(), present).softmax(dim=1), y)
+    return divergence <= divergence.mean()
 
 
 def negative_entropy(logits: Tensor) -> Tensor:

@@ -255,3 +255,53 @@ def early_learning_loss(logits: Vector, target: Vector, average: Vector, weight:
     p = [min(max(value, 1e-4), 1 - 1e-4) for value in softmax(logits)]
     agreement = sum(value * t for value, t in zip(p, average, strict=True))
     return cross_entropy(logits, target) + weight * math.log(1 - agreement)
+
+
+# Baselines of continual learning -------------------------------------------------------------------------------
+
+
+def asymmetric_cross_entropy(logits: Matrix, labels: Sequence[int], n_stream: int) -> float:
+    """ER-ACE: the stream's samples among the classes of the stream batch, replayed ones among all."""
+    present = sorted(set(labels[:n_stream]))
+    if len(present) == 1:  # nothing to tell apart
+        present = list(range(len(logits[0])))
+    total = 0.0
+    for i in range(n_stream):
+        among = [logits[i][c] for c in present]
+        total -= math.log(softmax(among)[present.index(labels[i])]) / n_stream
+    for i in range(n_stream, len(labels)):
+        total -= math.log(softmax(logits[i])[labels[i]]) / (len(labels) - n_stream)
+    return total
+
+
+def logit_distance(logits: Matrix, kept: Matrix) -> float:
+    """DER: the mean squared difference where the kept logits are known."""
+    pairs = [(a, b) for row, old in zip(logits, kept, strict=True) for a, b in zip(row, old, strict=True) if b == b]
+    return sum((a - b) ** 2 for a, b in pairs) / len(pairs)
+
+
+def importance_after(importance: Vector, decrease: float, trained: Sequence[int], decay: float) -> list[float]:
+    """CLIB: the samples of a training batch move towards the fall of the memory's loss."""
+    mean = sum(importance[i] for i in trained) / len(trained)
+    return [h + (1 - decay) * (decrease - mean) if i in trained else h for i, h in enumerate(importance)]
+
+
+def asymmetric_drop_chances(losses: Vector, current: Sequence[bool]) -> list[float]:
+    """ABS: a group by its share of the memory; in it by scaled loss, or by 1 - it for classes that have passed."""
+    found = [0.0] * len(losses)
+    for of_current in (True, False):
+        group = [i for i, flag in enumerate(current) if flag == of_current]
+        low, high = (f((losses[i] for i in group), default=0.0) for f in (min, max))
+        scaled = [(losses[i] - low) / (high - low) for i in group]
+        scores = scaled if of_current else [1 - s for s in scaled]
+        for i, score in zip(group, scores, strict=True):
+            found[i] = len(group) / len(losses) * score / sum(scores)
+    return found
+
+
+def divergence(p: Vector, label: int) -> float:
+    """CNLL: the Jensen-Shannon divergence of a prediction from its label."""
+    y = one_hot(label, len(p))
+    m = [(a + b) / 2 for a, b in zip(p, y, strict=True)]
+    parts = [sum(a * math.log(a / c) for a, c in zip(q, m, strict=True) if a) for q in (p, y)]
+    return sum(parts) / 2

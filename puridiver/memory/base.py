@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from operator import itemgetter, methodcaller
 from typing import ClassVar, Protocol
@@ -12,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from puridiver.augment import repeated
 from puridiver.nets import Network
 from puridiver.options import Option, Options
 from puridiver.runtime.device import Runtime
@@ -25,13 +27,14 @@ OnCandidates = Callable[["Samples", int], None]  # gets a pool, and how many of 
 
 @dataclass(frozen=True)
 class Samples:
-    """Labelled images as the memory and the trainers pass them on: tensors of one device, a row a sample."""
+    """Labelled samples as the memory and the trainers pass them on: tensors of one device, a row a sample."""
 
-    images: Tensor  # uint8 (N, C, H, W)
+    images: Tensor  # uint8 (N, C, H, W), or vectors, float32 (N, d)
     labels: Tensor  # int64 (N,): class ids of the given labels
     arrivals: Tensor  # int64 (N,): how many samples came before it; names the sample for good
-    notes: Tensor  # float32 (N,): a sampler's own figure, kept with the sample (its loss on arrival)
+    notes: Tensor  # float32 (N,), or (N, n_notes): a sampler's own figures, kept with the sample (its loss on arrival)
     came_with: Tensor  # int64 (N,): the class id before a person checked the label; -1: nobody has
+    vectors: Tensor | None = None  # float32 (N, d): a trainer's own, kept with the sample (its logits on arrival)
 
     @property
     def checked(self) -> Tensor:
@@ -41,16 +44,26 @@ class Samples:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Every field that there is, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
     def split(self, size: int) -> list[Samples]:
         """Consecutive parts of `size` samples, as views."""
-        return list(map(Samples, *map(methodcaller("split", size), vars(self).values())))
+        return list(map(Samples, *map(methodcaller("split", size), self.tensors().values())))
 
     def take(self, rows: Tensor | slice) -> Samples:
-        return Samples(*map(itemgetter(rows), vars(self).values()))
+        return Samples(*map(itemgetter(rows), self.tensors().values()))
 
     def joined(self, others: Samples) -> Samples:
-        """These and then the others."""
-        return Samples(*map(torch.cat, zip(vars(self).values(), vars(others).values(), strict=True)))
+        """These and then the others; vectors of fewer entries, from before classes joined, end with nan."""
+        first, second = self.tensors(), others.tensors()
+        if "vectors" in (first | second):
+            width = max(found["vectors"].shape[1] for found in (first, second) if "vectors" in found)
+            for found in (first, second):
+                known = found.get("vectors", found["notes"].new_empty(len(found["labels"]), 0))
+                found["vectors"] = F.pad(known, (0, width - known.shape[1]), value=torch.nan)
+        return Samples(*map(torch.cat, zip(first.values(), second.values(), strict=True)))
 
 
 class NetworkView(Protocol):
@@ -59,7 +72,10 @@ class NetworkView(Protocol):
     network: Network
 
     def outputs(self, images: Tensor, *, large_passes: bool = False) -> tuple[Tensor, Tensor]:
-        """Features (N, d) and logits (N, C) of uint8 images; `large_passes` is faster for thousands of them."""
+        """Features (N, d) and logits (N, C) of samples; `large_passes` is faster for thousands of them."""
+
+    def gradient(self, images: Tensor, labels: Tensor) -> Tensor:
+        """The gradient of the images' mean cross-entropy for all weights, (P,)."""
 
     @property
     def class_weights(self) -> Tensor:
@@ -75,9 +91,10 @@ class Moment:
     n_classes: int
     seen_before: int  # samples of the stream before this batch
     generator: torch.Generator
-    strong_view: Callable[[Tensor], Tensor]  # random augmentation of uint8 images
+    strong_view: Callable[[Tensor], Tensor]  # random augmentation of samples
     runtime: Runtime
     seen_of: Mapping[int, int] = field(default_factory=dict)  # samples of each class (by given label) before this batch
+    replayed: Tensor | None = None  # int64 (R,): arrivals of the memory samples that joined the training step
 
 
 class Memory:
@@ -85,12 +102,14 @@ class Memory:
 
     parts: ClassVar[tuple[str, ...]] = ("samples",)  # the attributes that hold samples
 
-    def __init__(self, sampler: Sampler, capacity: int, image_shape: tuple[int, int, int], runtime: Runtime) -> None:
-        height, width, channels = image_shape
+    def __init__(self, sampler: Sampler, capacity: int, input_shape: tuple[int, ...], runtime: Runtime) -> None:
         self.sampler, self.capacity, self._runtime = sampler, capacity, runtime
-        images = torch.empty(0, channels, height, width, dtype=torch.uint8, device=runtime.device)
+        of_vectors = len(input_shape) == 1
+        shape, dtype = (*input_shape[2:], *input_shape[:2]), torch.float32 if of_vectors else torch.uint8
+        images = torch.empty(0, *shape, dtype=dtype, device=runtime.device)
         numbers = torch.empty(0, dtype=torch.int64, device=runtime.device)
-        self.samples = Samples(images, numbers, numbers, numbers.float(), numbers)
+        notes = numbers.float() if sampler.n_notes == 1 else numbers.float().expand(sampler.n_notes, 0).T
+        self.samples = Samples(images, numbers, numbers, notes, numbers)
         self.replay_stock: list[Samples] = []  # a part for each stream batch to come
         # The package's own samplers are tested, and a GPU would have to wait for the answer.
         self._checks_choices = not type(sampler).__module__.startswith("puridiver.")
@@ -105,7 +124,12 @@ class Memory:
 
     def update(self, batch: Samples, moment: Moment, on_candidates: OnCandidates) -> None:
         """Let the sampler choose from the memory and a batch that has arrived."""
-        noted = replace(batch, notes=self._runtime.move(self.sampler.note_arrivals(batch, moment)))
+        self._choose(self._noted(batch, moment), moment, on_candidates)
+
+    def _noted(self, batch: Samples, moment: Moment) -> Samples:
+        return replace(batch, notes=self._runtime.move(self.sampler.note_arrivals(batch, moment)))
+
+    def _choose(self, noted: Samples, moment: Moment, on_candidates: OnCandidates) -> None:
         pool, n_old = self.samples.joined(noted), len(self.samples)
         on_candidates(pool, n_old)
         rows = self.sampler.choose(pool, n_old, self.capacity, moment)
@@ -113,10 +137,12 @@ class Memory:
             check_rows(rows, len(pool), self.capacity)
         self.samples = pool.take(self._runtime.move(rows))
 
-    def replay(self, size: int, view: Callable[[Tensor], Tensor], generator: torch.Generator) -> Samples:
+    def replay(
+        self, size: int, view: Callable[[Tensor], Tensor], generator: torch.Generator, most_ahead: int = REPLAY_AHEAD
+    ) -> Samples:
         """Augmented views of up to `size` distinct samples, to join a stream batch."""
         if not self.replay_stock:
-            n, ahead = len(self.samples), REPLAY_AHEAD if len(self.samples) == self.capacity else 1
+            n, ahead = len(self.samples), most_ahead if len(self.samples) == self.capacity else 1
             drawn = [torch.randperm(n, generator=generator)[:size] for _ in range(ahead)]
             picked = self.samples.take(self._runtime.move(torch.cat(drawn)))
             self.replay_stock = replace(picked, images=view(picked.images)).split(min(size, n))
@@ -148,11 +174,41 @@ class Memory:
             setattr(self, name, replace(old, labels=as_tensor(now), came_with=as_tensor(came_with)))
         return n_held
 
+    def forget(self, arrivals: Collection[int]) -> None:
+        """Remove samples by arrival."""
+        self.replay_stock = []
+        for name in self.parts:
+            old: Samples = getattr(self, name)
+            rows = [row for row, arrival in enumerate(old.arrivals.tolist()) if arrival not in arrivals]
+            setattr(self, name, old.take(self._runtime.move(torch.tensor(rows, dtype=torch.int64))))
+
+    def drop_class(self, number: int, vectors_are_logits: bool = False) -> None:
+        """Remove the samples of a class id; those of greater ids get the next smaller one.
+
+        What came with the label and was corrected keeps its label, also if the correction is undone.
+        """
+        self.forget(set(self.held().arrivals[self.held().labels == number].tolist()))
+        for name in self.parts:
+            old: Samples = getattr(self, name)
+            came_with = torch.where(old.came_with == number, old.labels, old.came_with)
+            lower = [ids - (ids > number).long() for ids in (old.labels, came_with)]
+            vectors = old.vectors
+            if vectors is not None and vectors_are_logits:
+                vectors = torch.cat([vectors[:, :number], vectors[:, number + 1 :]], dim=1)
+            setattr(self, name, replace(old, labels=lower[0], came_with=lower[1], vectors=vectors))
+
+    def resize(self, places: int, moment: Moment | None = None, on_candidates: OnCandidates | None = None) -> None:
+        """Hold at most so many samples from now on; once samples have come, this needs the moment and the callback."""
+        held = self.samples
+        if moment is not None and len(held) > places:
+            self.samples = held.take(self._runtime.move(self.sampler.shrink(held, places, moment)))
+        self.capacity = places
+
     def state(self) -> dict[str, Tensor]:
         """Every tensor, under names such as "samples.images"."""
         held = {name: getattr(self, name) for name in self.parts}
         held |= {f"replay{number:02}": part for number, part in enumerate(self.replay_stock)}
-        return {f"{part}.{name}": value for part, samples in held.items() for name, value in vars(samples).items()}
+        return {f"{part}.{name}": value for part, samples in held.items() for name, value in samples.tensors().items()}
 
     def load_state(self, tensors: Mapping[str, Tensor], n_classes: int, seen: int) -> None:
         """Go back to a `state` with so many classes and arrivals; a ValueError names what does not fit."""
@@ -169,7 +225,7 @@ class Memory:
 
     def _loaded(self, part: str, tensors: Mapping[str, Tensor], n_classes: int, seen: int) -> Samples:
         n = len(tensors["labels"])
-        for name, like in vars(self.samples).items():
+        for name, like in replace(self.samples, vectors=None).tensors().items():
             value, shape = tensors[name], (n, *like.shape[1:])
             if value.dtype != like.dtype or value.shape != shape:
                 came = f"{value.dtype} {tuple(value.shape)}"
@@ -178,7 +234,11 @@ class Memory:
             low, high = (int(tensors[name].min()), int(tensors[name].max())) if n else (least, least)
             if low < least or high >= max(end, 1):
                 raise ValueError(f"memory.{part}.{name} should be from {least} to {end - 1}, but is {low} to {high}")
-        return Samples(**{name: self._runtime.move(tensors[name]) for name in vars(self.samples)})
+        vectors = tensors.get("vectors")
+        if vectors is not None and (vectors.dtype != torch.float32 or vectors.ndim != 2 or len(vectors) != n):
+            came = f"{vectors.dtype} {tuple(vectors.shape)}"
+            raise ValueError(f"memory.{part}.vectors should be torch.float32 ({n}, width), but is {came}")
+        return Samples(**{name: self._runtime.move(value) for name, value in tensors.items()})
 
 
 class Sampler(ABC):
@@ -195,20 +255,32 @@ class Sampler(ABC):
     # The released program freezes BatchNorm online with this sampler (row 13 of docs/fidelity.md).
     freezes_norm: ClassVar[bool] = False
     memory_class: ClassVar[type[Memory]] = Memory  # where the chosen samples are kept
+    n_notes: ClassVar[int] = 1  # figures that are kept with each sample
 
     def __init__(self, options: Options) -> None:
         self.options = options
 
     def note_arrivals(self, batch: Samples, moment: Moment) -> Tensor:
-        """A figure to keep with each arriving sample, (B,)."""
+        """A figure to keep with each arriving sample, (B,), or `n_notes` of them, (B, n_notes)."""
         return batch.notes
 
     @abstractmethod
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
         """Rows of the pool (first the memory's `n_old`, then the batch, in order of arrival) that stay.
 
-        At most `capacity` of them. Called for every batch, whether the memory is full or not.
+        At most `capacity` of them. Called for every batch, whether the memory is full or not. It may write to
+        `pool.notes`: those of the rows that stay are kept.
         """
+
+    def shrink(self, held: Samples, capacity: int, moment: Moment) -> Tensor:
+        """Rows of the memory that stay when it becomes smaller: those that `choose` keeps if the samples come again."""
+        labels, rows = moment.runtime.read(held.labels).tolist(), torch.arange(capacity)
+        for part in torch.arange(capacity, len(held)).split(self.options.batch_size):
+            start, candidates = int(part[0]), torch.cat([rows, part])
+            pool = held.take(moment.runtime.move(candidates))
+            now = replace(moment, seen_before=start, seen_of=Counter(labels[:start]))
+            rows = candidates[moment.runtime.read(self.choose(pool, len(rows), capacity, now))]
+        return rows
 
     def diagnostics(self) -> dict[str, Tensor]:
         """Figures of the last choice for the metrics, such as alpha."""
@@ -227,7 +299,7 @@ def check_rows(rows: object, n: int, capacity: int) -> None:
 
 def loss_on_arrival(batch: Samples, moment: Moment, views: int) -> Tensor:
     """Each sample's loss averaged over augmented views, (B,): before memory training can fit its label."""
-    logits = moment.network.outputs(moment.strong_view(batch.images.repeat(views, 1, 1, 1)))[1]
+    logits = moment.network.outputs(moment.strong_view(repeated(batch.images, views)))[1]
     losses = F.cross_entropy(logits.float(), batch.labels.repeat(views), reduction="none")
     return losses.view(views, len(batch)).mean(dim=0)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from puridiver import equations
 from puridiver.memory.base import NTD_VIEWS, Moment, Sampler, Samples, loss_on_arrival, surviving_rows
+from puridiver.memory.delayed import PatientMemory
 from puridiver.options import Option, Options
 from puridiver.runtime.plans import captured
 
@@ -26,6 +26,7 @@ class PuriDivERSampler(Sampler):
     title = "PuriDivER"
     summary = "drops what looks wrongly labelled (loss) and redundant (cosine), Eq. 2"
     freezes_norm = True
+    memory_class = PatientMemory
     own_options: ClassVar[Mapping[str, Option]] = {
         "evict_from": Option(
             "memory", "evict the worst sample of the whole memory or of the largest class [row 1]",
@@ -42,6 +43,9 @@ class PuriDivERSampler(Sampler):
             ("loss", "margin"),
         ),
         "ntd_views": NTD_VIEWS,
+        "delay": Option(
+            0, "arrivals that wait in a full memory to be judged together, at most a quarter of it: saves time", low=0
+        ),
     }  # fmt: skip
 
     def __init__(self, options: Options) -> None:
@@ -70,17 +74,17 @@ class PuriDivERSampler(Sampler):
         else:
             features, logits = moment.network.outputs(pool.images)
         if self._evict is None:
-            self._evict = captured(moment.runtime, partial(self._survivors, capacity))
+            self._evict = captured(moment.runtime, self._survivors)
         rows, alpha = self._evict(
             features, logits, pool.notes, pool.labels, pool.checked, moment.network.class_weights, moment.batch_loss,
-            moment.runtime.move(ties),
+            moment.runtime.move(ties), capacity,
         )  # fmt: skip
         self._alpha = alpha.clone()  # the captured function's own is overwritten by its next call
         return rows
 
     def _survivors(
-        self, capacity: int, features: Tensor, logits: Tensor, on_arrival: Tensor, y: Tensor, checked: Tensor,
-        w: Tensor, batch_loss: Tensor, ties: Tensor,
+        self, features: Tensor, logits: Tensor, on_arrival: Tensor, y: Tensor, checked: Tensor, w: Tensor,
+        batch_loss: Tensor, ties: Tensor, capacity: int,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """The rows that stay, and the balance they were chosen with."""
         alpha = self._balance(batch_loss)

@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver.augment.rainbow import draw_centres, perturbations
+from puridiver.augment import repeated
+from puridiver.augment.rainbow import COPIES, draw_centres, perturbations
 from puridiver.memory.base import Moment, Sampler, Samples, class_counts
 
 TIE = 1 / 100  # less than the least difference of two variance ratios of twelve votes
@@ -57,8 +58,12 @@ class RainbowMemory(Sampler):
 
     def uncertainty(self, pool: Samples, moment: Moment) -> Tensor:
         """The variance ratio of each sample over its 12 perturbed copies, (N,)."""
-        n, _, height, width = pool.images.shape
-        centres = moment.runtime.move(draw_centres(n, height, width, moment.generator))
-        copies = perturbations(pool.images, centres)  # (12, N, C, H, W)
-        votes = moment.network.outputs(copies.flatten(0, 1), large_passes=True)[1].argmax(dim=1)
-        return variance_ratio(votes.view(len(copies), n), moment.n_classes)
+        n = len(pool)
+        if pool.images.ndim == 2:  # noise is all that perturbs a vector
+            copies = moment.strong_view(repeated(pool.images, COPIES))
+        else:
+            height, width = pool.images.shape[2:]
+            centres = moment.runtime.move(draw_centres(n, height, width, moment.generator))
+            copies = perturbations(pool.images, centres).flatten(0, 1)  # (12 * N, C, H, W)
+        votes = moment.network.outputs(copies, large_passes=True)[1].argmax(dim=1)
+        return variance_ratio(votes.view(COPIES, n), moment.n_classes)

@@ -4,38 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from puridiver.memory.base import Memory, Moment, OnCandidates, Sampler, Samples
+from puridiver.memory.base import Moment, Sampler, Samples
+from puridiver.memory.delayed import DelayedMemory, level_rows
 from puridiver.options import Option, Options
-from puridiver.runtime.device import Runtime
 from puridiver.spr import ENCODER_OPTIONS, Encoder, clean_probability, scaled_epochs
-
-
-class DelayedMemory(Memory):
-    """Half of the places are a delay buffer: arrivals wait there until it is full, and then the sampler chooses."""
-
-    parts = ("samples", "waiting")
-
-    def __init__(self, sampler: Sampler, places: int, image_shape: tuple[int, int, int], runtime: Runtime) -> None:
-        super().__init__(sampler, max(1, places // 2), image_shape, runtime)
-        self.delay, self.waiting = max(1, places - self.capacity), self.samples
-
-    @property
-    def trained_on(self) -> Samples:
-        """Before the first choice, what waits."""
-        return self.samples if len(self.samples) else self.waiting
-
-    def update(self, batch: Samples, moment: Moment, on_candidates: OnCandidates) -> None:
-        for part in self.waiting.joined(batch).split(self.delay):
-            self.waiting = part
-            if len(part) == self.delay:
-                super().update(part, replace(moment, seen_before=int(part.arrivals[0])), on_candidates)
-                self.waiting = part.take(slice(0))
 
 
 class SelfCenteredFilter(Sampler):
@@ -70,6 +47,11 @@ class SelfCenteredFilter(Sampler):
                 stay[n_old + int(p.argmax())] = True  # a memory should not be empty once samples have come
         return level_rows(moment.runtime.read(pool.labels), stay, capacity, moment.generator)
 
+    def shrink(self, held: Samples, capacity: int, moment: Moment) -> Tensor:
+        """What is held has passed the filter."""
+        labels = moment.runtime.read(held.labels)
+        return level_rows(labels, torch.ones_like(labels, dtype=torch.bool), capacity, moment.generator)
+
     def clean_probability(self, samples: Samples, moment: Moment) -> Tensor:
         """How likely the label of each sample is right, (N,)."""
         o = self.options
@@ -80,18 +62,3 @@ class SelfCenteredFilter(Sampler):
         self._expert.learn(samples.images, scaled_epochs(o.spr_expert_epochs, o.spr_budget), moment.generator)
         features = self._expert.projections(samples.images)
         return clean_probability(features, samples.labels, moment.n_classes, o.spr_graphs, moment.generator)
-
-
-def level_rows(labels: Tensor, candidates: Tensor, capacity: int, generator: torch.Generator) -> Tensor:
-    """At most `capacity` of the candidates' rows, in order: random ones, as many of each class as can be."""
-    lottery = torch.rand(len(labels), generator=generator).masked_fill(~candidates, 2)
-    order = lottery.argsort()
-    order = order[labels[order].argsort(stable=True)]  # by class, candidates before others, then by lot
-    counts = labels.bincount()
-    starts = counts.cumsum(0) - counts
-    turn = torch.empty_like(lottery)  # the sample is the turn-th of its class
-    turn[order] = (torch.arange(len(labels)) - starts[labels[order]]).float()
-    turn = turn + lottery / 2  # who of those with the same turn comes first
-    turn[~candidates] = torch.inf
-    n = min(capacity, int(candidates.sum()))
-    return turn.argsort()[:n].sort().values

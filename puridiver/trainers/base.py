@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from puridiver import augment
 from puridiver.equations import negative_entropy, soft_cross_entropy
-from puridiver.memory import Samples
+from puridiver.memory import REPLAY_AHEAD, Samples
 from puridiver.nets import Network, build_network
 from puridiver.options import Option, Options
 from puridiver.runtime.device import Runtime
@@ -49,12 +50,28 @@ class TrainerContext:
     """Everything a trainer is made of."""
 
     options: Options
-    network: str
+    network: str | type[Network]
     n_classes: int
-    image_shape: tuple[int, int, int]
+    input_shape: tuple[int, ...]  # (height, width, channels), or (d,) of vectors
     runtime: Runtime
     generator: torch.Generator  # on the CPU: initial weights, augmentation, order of batches
     hint: NoiseHint | None = None
+
+
+class OnlineBatch(NamedTuple):
+    """What one online step learns from: the stream's samples, then the replayed ones."""
+
+    images: Tensor  # uint8 (N, C, H, W)
+    targets: Tensor  # (N, C): shares of classes
+    n_stream: int
+    vectors: Tensor  # (R, d): those that replayed samples were kept with; (0, 0) without any
+
+
+class Learnt(NamedTuple):
+    """What an online step tells."""
+
+    loss: Tensor  # (): the batch's cross-entropy, Eq. 3
+    logits: Tensor  # (N, C): of the training pass
 
 
 class Trainer(ABC):
@@ -73,14 +90,17 @@ class Trainer(ABC):
     wants_hint: ClassVar[bool] = False  # does little without a hint of the noise
     learns_online: ClassVar[bool] = True  # from the labels of stream batches
     saved_buffers: ClassVar[tuple[str, ...]] = ()  # names in `self.buffers` that are part of the state
+    replay_ahead: ClassVar[int] = REPLAY_AHEAD  # stream batches for which a full memory's replay is drawn at once
+    keeps_logits: ClassVar[bool] = False  # of each arriving sample, as the `vectors` of what the memory keeps
 
     def __init__(self, context: TrainerContext) -> None:
         o = self.options = context.options
         self.context, self.runtime, self.generator = context, context.runtime, context.generator
         self.n_classes = context.n_classes
+        self.augmentation = augment.augmentation_for(context.input_shape, o)
         self.models: list[TrainableModel] = []
         for _ in range(self.n_networks):
-            network = build_network(context.network, self.n_classes, context.image_shape, o, self.generator)
+            network = build_network(context.network, self.n_classes, context.input_shape, o, self.generator)
             decay = o.online_average if self.learns_online else 0.0
             self.models.append(TrainableModel(network, self.runtime, self.optimiser(), decay))
             self.models[-1].set_rate(o.online_lr)
@@ -90,6 +110,7 @@ class Trainer(ABC):
         self._online_plans: Tensor | None = None
         self._view_stock: list[Tensor] = []
         self._epochs_left = 0
+        self.vectors: Tensor | None = None  # to be kept with the samples that were observed last, (B, d)
         self.sets: Sets | None = None  # how the last epoch divided the memory, for audits and metrics
 
     # The two moves ---------------------------------------------------------------------------------------------
@@ -105,39 +126,52 @@ class Trainer(ABC):
         if self.options.alpha_loss != "mixed" and (replay is not None or self.options.online_cutmix):
             # The training pass mixes the stream samples with others, so their loss takes a pass of its own.
             alone = F.cross_entropy(self.models[0].outputs(images).logits, labels)
+        vectors = labels.new_empty((0, 0), dtype=torch.float32)
         if replay is not None:
             images, labels = torch.cat([images, replay.images]), torch.cat([labels, replay.labels])
+            vectors = vectors if replay.vectors is None else replay.vectors
         train_norm = not freeze_norm and len(images) > 1
-        losses = []
+        learnt: list[Learnt] = []
         for _ in range(self.options.online_steps):
             for k in range(self.n_networks):
                 plan = self.runtime.move(self._next_online_plan(len(images), n_stream))
-                losses.append(self._run_online(images, labels, plan, k, train_norm))
-        return losses[0] if alone is None else alone  # of the step before which the batch was new
+                learnt.append(self._run_online(images, labels, vectors, plan, k, train_norm, n_stream))
+        first = learnt[0]  # before this step the batch was new
+        self.vectors = first.logits[:n_stream] if self.keeps_logits else None
+        return first.loss if alone is None else alone
 
     def _next_online_plan(self, n: int, n_stream: int) -> Tensor:
         """What is random about one online step, from a stock: small draws cost a host more than they should."""
         o, stock = self.options, self._online_plans
-        if stock is None or not len(stock) or stock.shape[1] != n + 4 + 3 * n * o.online_crop_flip:
-            stock = self.cutmix_plan(PLANS_AT_ONCE, n, o.online_cutmix)
+        mixing = n + self.augmentation.mixing_width
+        if stock is None or not len(stock) or stock.shape[1] != mixing + 3 * n * o.online_crop_flip:
+            stock = self.mixing_plan(PLANS_AT_ONCE, n, o.online_cutmix)
             if o.online_crop_flip:
                 moves = augment.draw_crop_flip(PLANS_AT_ONCE * n, o.crop_padding, o.flip, self.generator)
                 stock = torch.cat([stock, *moves.view(3, PLANS_AT_ONCE, n)], dim=1)
         plan, self._online_plans = stock[0], stock[1:]
         if o.online_crop_flip:  # leave replayed samples as they are: their views have moved
-            moves = plan[n + 4 :].view(3, n)
+            moves = plan[mixing:].view(3, n)
             moves[:2, n_stream:], moves[2, n_stream:] = o.crop_padding, 0
         return plan
 
-    def _online_step(self, images: Tensor, labels: Tensor, plan: Tensor, network: int, train_norm: bool) -> Tensor:
-        """One step on a batch; returns its cross-entropy for Eq. 3, whatever loss it learns by."""
+    def _online_step(
+        self, images: Tensor, labels: Tensor, vectors: Tensor, plan: Tensor, network: int, train_norm: bool,
+        n_stream: int,
+    ) -> Learnt:  # fmt: skip
+        """One step on a batch; it tells the cross-entropy for Eq. 3, whatever loss it learns by."""
         n, model, targets = len(images), self.models[network], self.one_hot(labels)
+        mixing = n + self.augmentation.mixing_width
         if self.options.online_crop_flip:
-            images = augment.crop_flip(images, plan[n + 4 :].view(3, n), self.options.crop_padding)
-        images, targets = augment.planned_cutmix(images, targets, plan[: n + 4])
-        logits = model.logits(images, train_norm)
-        model.step(self._mean_loss(logits, targets))
-        return soft_cross_entropy(logits.detach(), targets).mean()
+            images = augment.crop_flip(images, plan[mixing:].view(3, n), self.options.crop_padding)
+        images, targets = self.mixed(images, targets, plan[:mixing])
+        batch = OnlineBatch(images, targets, n_stream, vectors)
+        loss, logits = self.online_loss(batch, partial(self._online_logits, model, train_norm))
+        model.step(loss)
+        return Learnt(soft_cross_entropy(logits.detach(), targets).mean(), logits.detach())
+
+    def _online_logits(self, model: TrainableModel, train_norm: bool, images: Tensor) -> Tensor:
+        return model.logits(images, train_norm and len(images) > 1)
 
     def consolidate(self, memory: Samples, epochs: int, start: int = 0) -> Generator[int, None, None]:
         """Train on the memory, yielding after every epoch, with a fresh optimiser at the start and afterwards.
@@ -188,6 +222,25 @@ class Trainer(ABC):
         """Called before the sampler chooses among the memory's `n_old` samples and what came; most need nothing."""
         return
 
+    @property
+    def replay_size(self) -> int:
+        """How many memory samples `observe` wants beside the next stream batch, if the option `replay` allows any."""
+        return self.options.replay_size or self.options.batch_size
+
+    @property
+    def fills_memory(self) -> bool:
+        """Whether the sampler may choose from the stream batch that was observed last."""
+        return True
+
+    def online_loss(self, batch: OnlineBatch, logits_of: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+        """The loss of an online step, (), and the logits of its images, (N, C), in their order.
+
+        `logits_of` is the network in training. It may be called for parts of the batch, each of which BatchNorm then
+        sees by itself.
+        """
+        logits = logits_of(batch.images)
+        return self._mean_loss(logits, batch.targets), logits
+
     def memory_view(self, images: Tensor) -> Tensor:
         """How memory training augments what it learns labels from."""
         return self.strong_view(images)
@@ -207,10 +260,8 @@ class Trainer(ABC):
         return [model.network for model in self.models]
 
     def strong_view(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Crop and flip at random, then apply the strong policy; by the trainer's generator, or by another."""
-        o, generator = self.options, generator or self.generator
-        view = augment.crop_flip_view(images, o.crop_padding, o.flip, generator)
-        return augment.POLICIES[o.strong].apply(view, generator)
+        """The strong augmentation, by the trainer's generator or by another."""
+        return self.augmentation.strong(images, generator or self.generator)
 
     def one_hot(self, labels: Tensor) -> Tensor:
         return F.one_hot(labels, self.n_classes).float()
@@ -219,7 +270,7 @@ class Trainer(ABC):
         """A fresh view of the whole memory, from a stock that is made for several epochs at once."""
         if not self._view_stock:
             wanted = max(1, min(augment.views_at_once(memory.images) // len(memory), self._epochs_left))
-            views = self.memory_view(memory.images.repeat(wanted, 1, 1, 1))
+            views = self.memory_view(augment.repeated(memory.images, wanted))
             self._view_stock = list(views.split(len(memory)))
         return self._view_stock.pop()
 
@@ -230,20 +281,24 @@ class Trainer(ABC):
             order = order.repeat(2)  # BatchNorm needs two rows
         return in_batches(order, self.options.batch_size, self.options.last_batch == "trained")
 
-    def cutmix_plan(self, steps: int, n: int, probability: float) -> Tensor:
-        height, width, _ = self.context.image_shape
-        return augment.draw_cutmix_plan(steps, n, height, width, probability, self.generator)
+    def mixing_plan(self, steps: int, n: int, probability: float) -> Tensor:
+        """Draws of CutMix (of Mixup for vectors) for many batches of n."""
+        return self.augmentation.mixing_plan(steps, n, probability, self.generator)
+
+    def mixed(self, images: Tensor, targets: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
+        """Images and soft targets, mixed by one row of a `mixing_plan`."""
+        return self.augmentation.mix(images, row), self.augmentation.share(targets, row)
 
     def plain_plans(self, n: int) -> Iterator[tuple[Tensor, int]]:
-        """Batches of n rows in random order with a draw of CutMix for each: plans, and how many rows a step takes."""
+        """Batches of n rows in random order with a draw of mixing for each: plans, and how many rows a step takes."""
         for rows in self.batch_parts(n):
             steps, size = rows.shape
-            yield torch.cat([rows, self.cutmix_plan(steps, size, self.options.cutmix)], dim=1), size
+            yield torch.cat([rows, self.mixing_plan(steps, size, self.options.cutmix)], dim=1), size
 
     def plain_epoch(
         self, memory: Samples, targets: Tensor | None = None, network: int = 0, entropy_weight: float = 0.0
     ) -> None:
-        """`sample_losses` on augmented views of the whole memory, with CutMix; sure predictions may be penalised."""
+        """`sample_losses` on augmented views of the whole memory, mixed; sure predictions may be penalised."""
         self.run_epoch(self._plain_step, memory, targets, network, entropy_weight)
 
     def _plain_step(self, row: Tensor, n: int, network: int, entropy_weight: float) -> None:
@@ -269,8 +324,8 @@ class Trainer(ABC):
             self.run_plan(step, plan, n, *static)
 
     def mixed_batch(self, row: Tensor, n: int) -> tuple[Tensor, Tensor]:
-        """Images and targets of a step of `run_epoch`, mixed by CutMix."""
-        return augment.planned_cutmix(self.buffers["views"][row[:n]], self.buffers["targets"][row[:n]], row[n:])
+        """Images and targets of a step of `run_epoch`, mixed."""
+        return self.mixed(self.buffers["views"][row[:n]], self.buffers["targets"][row[:n]], row[n:])
 
     def run_plan(self, step: Callable[..., None], plan: Tensor, *static: object) -> None:
         """`step(row, *static)` for each row of a plan, by the `PlanRunner` of the step."""
@@ -285,6 +340,13 @@ class Trainer(ABC):
         self.n_classes = n_classes
         for model in self.models:
             model.grow(n_classes, self.generator)
+
+    def drop_class(self, number: int) -> None:
+        """Remove an output; the classes after it get the next smaller id."""
+        self.n_classes -= 1
+        self.sets = None  # its guesses are of the ids before
+        for model in self.models:
+            model.drop_class(number)
 
     def state(self) -> dict[str, Tensor]:
         """All tensors that the future depends on, between two moves or two epochs of a consolidation."""

@@ -65,7 +65,7 @@ class DivideMix(Trainer):
 
     def memory_view(self, images: Tensor) -> Tensor:
         """Crops and mirrors alone, as its authors and the released program have it."""
-        return augment.crop_flip_view(images, self.options.crop_padding, self.options.flip, self.generator)
+        return self.augmentation.moved(images, self.generator)
 
     def probabilities(self, logits_of: Callable[[int], Tensor]) -> Tensor:
         """The mean of both networks (its authors add their logits, the released program asks the first alone)."""

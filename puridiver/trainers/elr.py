@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from puridiver import augment
 from puridiver.equations import soft_cross_entropy
 from puridiver.memory import Samples
 from puridiver.options import Option
@@ -54,10 +53,9 @@ class EarlyLearning(Trainer):
         images, targets = self.mixed_batch(row, n)
         logits = self.models[0].logits(images)
         p = logits.softmax(dim=1).clamp(FLOOR, 1 - FLOOR)
-        y0, y1, x0, x1 = cut[n : n + 4]
-        is_whole = (y0 >= y1) | (x0 >= x1)
+        is_whole = self.augmentation.left_alone(cut)
         now = torch.where(is_whole, moved_averages(averages[rows], p.detach(), self.options.elr_decay), averages[rows])
         averages.index_copy_(0, rows, now)
-        mixed = augment.planned_shares(now, cut, images.shape[2] * images.shape[3])
+        mixed = self.augmentation.share(now, cut)
         losses = soft_cross_entropy(logits, targets) + self.options.elr_weight * disagreement(p, mixed)
         self.models[0].step(losses.mean())

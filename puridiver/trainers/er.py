@@ -20,7 +20,7 @@ class ExperienceReplay(Trainer):
     suits = {
         "batch_size": 16, "epochs": 0, "replay": "always", "online_lr": 1e-3, "lr": 1e-3, "online_steps": 1,
         "online_cutmix": 0.0, "online_prediction": "network", "strong": "none", "crop_padding": 0, "flip": False,
-        "cutmix": 0.0, "head": "linear",
+        "vector_noise": 0.0, "cutmix": 0.0, "head": "linear",
     }  # fmt: skip
 
     def optimiser(self) -> OptimiserMaker:

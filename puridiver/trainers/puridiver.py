@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from puridiver import augment, equations
+from puridiver import equations
 from puridiver.memory import Samples
 from puridiver.options import Option
 from puridiver.runtime.plans import captured
@@ -102,7 +102,7 @@ class PuriDivERTrainer(Trainer):
         shapes = [self._shape(plan) for plan in plans]
         self._hold(memory, split, any(shape.predicted or shape.tail for shape in shapes))
         for plan, shape in zip(plans, shapes, strict=True):
-            cutmix = self.cutmix_plan(len(plan.rows), shape.mixed, o.cutmix)
+            cutmix = self.mixing_plan(len(plan.rows), shape.mixed, o.cutmix)
             self.run_plan(self._set_step, torch.cat([plan.rows, cutmix], dim=1), shape)
 
     def _too_small(self, sets: Sets) -> bool:
@@ -122,7 +122,7 @@ class PuriDivERTrainer(Trainer):
     def _hold(self, memory: Samples, split: Split, needs_weak: bool) -> None:
         """Put what the steps of an epoch read into the buffers, a row for each memory sample."""
         views = self.next_memory_view(memory)
-        weak = self.weak_view(memory.images) if needs_weak else memory.images
+        weak = self.augmentation.weak(memory.images, self.generator) if needs_weak else memory.images
         weights = prediction_weights(split, self.options, self.generator)
         held = {
             "views": views, "weak": weak, "labels": memory.labels, "weights": weights,
@@ -130,12 +130,6 @@ class PuriDivERTrainer(Trainer):
         }  # fmt: skip
         for name, value in held.items():
             self.buffers.put(name, value)
-
-    def weak_view(self, images: Tensor) -> Tensor:
-        """Flip at random, alone or with a crop. Without flips always crop, since the view has to differ."""
-        o = self.options
-        padding = 0 if o.flip and o.weak == "flip" else o.crop_padding
-        return augment.crop_flip_view(images, padding, o.flip, self.generator)
 
     def _set_step(self, row: Tensor, shape: PassShape) -> None:
         self.models[0].step(self._loss(self.buffers, row[: shape.rows], row[shape.rows :], shape))
@@ -146,14 +140,14 @@ class PuriDivERTrainer(Trainer):
         n_head = n - n_tail
         again = rows[n_head - n_predicted : n_head]  # the last of the head are predicted in the step
         strong, weak = held["views"][rows], held["weak"]
-        views = [augment.planned_cut(strong[:n_mixed], cutmix), strong[n_mixed:], weak[rows[n_head:]], weak[again]]
+        views = [self.augmentation.mix(strong[:n_mixed], cutmix), strong[n_mixed:], weak[rows[n_head:]], weak[again]]
         logits = self.models[0].logits(torch.cat(views))
         targets = held["targets"][rows]
         if n_predicted:
             p_model = logits[n + n_tail :].detach().softmax(dim=1)
             now = equations.refurbish(held["weights"][again], p_model, held["labels"][again])
             targets = torch.cat([targets[: n_head - n_predicted], now, targets[n_head:]])
-        mixed = augment.planned_shares(targets[:n_mixed], cutmix, strong.shape[2] * strong.shape[3])
+        mixed = self.augmentation.share(targets[:n_mixed], cutmix)
         losses = equations.soft_cross_entropy(logits[:n], torch.cat([mixed, targets[n_mixed:]]))
         distances = _DISTANCES[self.options.consistency_distance](logits[n_head:n], logits[n : n + n_tail])
         in_u = held["unlabelled"][rows]

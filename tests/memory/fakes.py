@@ -36,6 +36,12 @@ class FixedNetwork:
         features = (images.flatten(1).float() / 255 @ self.projection).relu()
         return features, features @ self.class_weights.T
 
+    def gradient(self, images: Tensor, labels: Tensor) -> Tensor:
+        """Of the classifier's weights alone."""
+        features, logits = self.outputs(images)
+        error = logits.softmax(dim=1) - torch.nn.functional.one_hot(labels, len(self.class_weights))
+        return (error.T @ features / len(images)).flatten()
+
 
 def stream(n: int, n_classes: int, seed: int = 0, device: str = "cpu") -> Samples:
     """Random images with random labels, in order of arrival; the notes tell them apart as well."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from puridiver import Learner
 from puridiver.memory import SAMPLERS
-from puridiver.memory.spr import DelayedMemory
+from puridiver.memory.delayed import DelayedMemory
 from puridiver.options import Options
 from puridiver.runtime.device import Runtime
 from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
@@ -27,7 +29,7 @@ def arrivals(learner: Learner) -> tuple[list[int], list[int]]:
 
 
 def test_taking_and_joining_keep_each_sample_whole() -> None:
-    samples = stream(6, 3)
+    samples = replace(stream(6, 3), vectors=torch.rand(6, 2))
     taken = samples.take(torch.tensor([4, 1])).joined(samples.take(slice(2, 3)))
     for name, tensor in vars(taken).items():
         assert torch.equal(tensor, vars(samples)[name][[4, 1, 2]])
@@ -86,7 +88,7 @@ def test_what_waits_is_saved_and_corrected(tmp_path) -> None:
     learner = waiting(spr_filter=True)
     before = learner.state()
     learner.observe(IMAGES[:9], LABELS[:9], ids=list("abcdefghi"))
-    assert learner.correct({"h": 2}, by_id=True) == 1
+    assert learner.correct({"h": 2}, by_id=True).applied == ["h"]
     assert learner.memory.held().labels.tolist()[-2] == 2
     loaded = Learner.load(learner.save(tmp_path), device="cpu")
     assert loaded.capacity == 12
@@ -97,3 +99,33 @@ def test_what_waits_is_saved_and_corrected(tmp_path) -> None:
     assert differing(tensors_of(learner), tensors_of(loaded)) == []
     learner.load_state(*before)
     assert arrivals(learner) == ([], [])
+
+
+def test_a_patient_memory_judges_arrivals_together_and_never_holds_more_than_its_places(tmp_path) -> None:
+    learner, chosen = tiny_learner(delay=3), list[list[int]]()  # nine places of twelve, three to wait in
+    choose = learner.sampler.choose
+
+    def watched(pool, n_old, capacity, moment):
+        chosen.append(pool.arrivals[n_old:].tolist())
+        assert moment.seen_before == chosen[-1][0]
+        assert sum(moment.seen_of.values()) == chosen[-1][0]
+        return choose(pool, n_old, capacity, moment)
+
+    learner.sampler.choose = watched  # type: ignore[method-assign]
+    for start in range(0, 20, 2):
+        learner.observe(IMAGES[start : start + 2], LABELS[start : start + 2])
+        assert len(learner.memory.held()) <= 12
+    assert chosen == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9, 10, 11], [12, 13, 14, 15], [16, 17, 18, 19]]
+    learner.observe(IMAGES[20:22], LABELS[20:22])
+    assert learner.memory.trained_on.arrivals.tolist()[-2:] == [20, 21]
+    loaded = Learner.load(learner.save(tmp_path), device="cpu")
+    for each in (learner, loaded):
+        each.observe(IMAGES[22:30], LABELS[22:30])
+    assert differing(tensors_of(learner), tensors_of(loaded)) == []
+    learner.sampler.choose = choose  # type: ignore[method-assign]
+    learner.observe(IMAGES[30:32], LABELS[30:32])
+    assert (learner.memory.waiting.notes > 0).tolist() == [True, True]  # measured when they came
+    for places, delay in ((4, 1), (3, 0)):
+        learner.resize(places)
+        assert (learner.memory.capacity, len(learner.memory.samples)) == (places - delay, places - delay)
+        assert len(learner.memory.waiting) == 0

@@ -160,7 +160,9 @@ def test_views_crop_flip_and_the_strong_one_adds_the_policy(options, padding):
     options = {"crop_padding": 2, "strong": "autoaugment", **options}
     weak, strong = (tiny_trainer("puridiver", **options) for _ in range(2))
     source.set_state(weak.generator.get_state())
-    assert torch.equal(weak.weak_view(images), crop_flip_view(images, padding, options["flip"], source))
+    assert torch.equal(
+        weak.augmentation.weak(images, weak.generator), crop_flip_view(images, padding, options["flip"], source)
+    )
     source.set_state(strong.generator.get_state())
     moved = crop_flip_view(images, 2, options["flip"], source)
     assert torch.equal(strong.strong_view(images), POLICIES["autoaugment"].apply(moved, source))
