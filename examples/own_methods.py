@@ -65,9 +65,9 @@ class Patches(puridiver.Network):
     name = "patches"
     width, patch, depth = 64, 4, 2
 
-    def __init__(self, n_classes, image_shape, settings):
+    def __init__(self, n_classes, input_shape, settings):
         super().__init__()
-        height, width, channels = image_shape
+        height, width, channels = input_shape
         places = -(-height // self.patch) * -(-width // self.patch)
         self.cut = nn.Conv2d(channels, self.width, self.patch, stride=self.patch)
         self.places = nn.Parameter(0.02 * torch.randn(places, self.width))

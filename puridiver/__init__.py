@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from puridiver.errors import BusyError, ConsolidatingError, DataError, DivergedError, ManifestError, PuridiverError
     from puridiver.grid.run import run_grid
     from puridiver.learner.audit import AuditRow
+    from puridiver.learner.edits import Corrected
     from puridiver.learner.learner import Learner
+    from puridiver.learner.snapshot import Snapshot
+    from puridiver.learner.verdicts import Observed
     from puridiver.memory import Sampler
-    from puridiver.nets import Head, Network
+    from puridiver.nets import Backbone, Head, Network
     from puridiver.options import Option, Options, recipe
     from puridiver.plugins import register
     from puridiver.runs.config import RunConfig
@@ -33,9 +36,12 @@ _NAMES = {
     "puridiver.errors": "BusyError ConsolidatingError DataError DivergedError ManifestError PuridiverError",
     "puridiver.grid.run": "run_grid",
     "puridiver.learner.audit": "AuditRow",
+    "puridiver.learner.edits": "Corrected",
     "puridiver.learner.learner": "Learner",
+    "puridiver.learner.snapshot": "Snapshot",
+    "puridiver.learner.verdicts": "Observed",
     "puridiver.memory": "Sampler",
-    "puridiver.nets": "Head Network",
+    "puridiver.nets": "Backbone Head Network",
     "puridiver.options": "Option Options recipe",
     "puridiver.plugins": "register",
     "puridiver.runs.config": "RunConfig",

@@ -51,7 +51,7 @@ class DownloadError(DataError):
 
 
 class ConsolidatingError(PuridiverError, ValueError):
-    """A learner is training on its memory. It takes batches and corrections again afterwards."""
+    """A learner is training on its memory. It takes batches again afterwards; corrections wait by themselves."""
 
 
 class DivergedError(PuridiverError):

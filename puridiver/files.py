@@ -64,6 +64,14 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder and its parents, where they are missing, and wait until the disk knows them."""
+    new = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in new:
+        sync_folder(each.parent)
+
+
 def append_line(path: Path, line: str) -> None:
     """Append one line to a regular file in one write: all of it or, where the disk is full, nothing."""
     content = (line + "\n").encode()

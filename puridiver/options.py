@@ -76,6 +76,7 @@ SHARED: dict[str, Option] = {
         "never", "when memory samples join stream batches [row 12]",
         ("never", "after_first_consolidation", "always"),
     ),
+    "replay_size": Option(0, "memory samples that join a stream batch (0: as many as `batch_size`)", low=0),
     "online_cutmix": Option(0.0, "probability of CutMix on a stream batch [row 12]", low=0, high=1),
     "online_crop_flip": Option(False, "crop and mirror stream samples at random, anew for each gradient step"),
     "online_batchnorm": Option(
@@ -115,6 +116,10 @@ SHARED: dict[str, Option] = {
     "cutmix": Option(0.5, "probability of CutMix on a memory batch", low=0, high=1),
     "crop_padding": Option(4, "pixels of padding before the random crop", low=0),
     "flip": Option(True, "mirror images at random"),
+    "vector_noise": Option(
+        0.1, "for vectors: noise of the strong augmentation, in standard deviations of each number; `cutmix` and "
+        "`online_cutmix` are probabilities of Mixup then", low=0,
+    ),
     "strong": Option("autoaugment", "policy of the strong augmentation s(.) [row 26]", _policies),
     "weak": Option(
         "flip", "weak augmentation w(.): mirror, or crop and mirror; without `flip` a crop anyway [row 25]",
@@ -327,6 +332,9 @@ SUITS_TINY_IMAGES: dict[str, Any] = {
 }  # fmt: skip
 # AutoAugment and CutMix are for colour photographs.
 SUITS_GREY_IMAGES: dict[str, Any] = {"strong": "none", "crop_padding": 2, "cutmix": 0.0}
+# The network is small, so that few epochs suffice, as for tiny images.
+SUITS_VECTORS: dict[str, Any] = {"epochs": 31, "spr_budget": 0.005, "spr_lr": 3e-3}
+FOR_IMAGES, FOR_VECTORS = ("crop_padding", "flip", "strong", "weak", "online_crop_flip", "spr_crop"), ("vector_noise",)
 
 
 def recipe(name: str, **overrides: Any) -> Options:
@@ -336,25 +344,39 @@ def recipe(name: str, **overrides: Any) -> Options:
     return Options(**{**RECIPES[name], **overrides})
 
 
+def suited_to(input_shape: tuple[int, ...]) -> dict[str, Any]:
+    """Values instead of a recipe's, for vectors (d,) or images (height, width, channels)."""
+    if len(input_shape) == 1:
+        return SUITS_VECTORS
+    if max(input_shape[:2]) < TINY_IMAGE:
+        return SUITS_TINY_IMAGES
+    return SUITS_GREY_IMAGES if input_shape[2] == 1 else {}
+
+
 def resolve(
     base: str | Options,
-    image_shape: tuple[int, int, int],
+    input_shape: tuple[int, ...],
     data_defaults: Mapping[str, Any] | None = None,
     overrides: Mapping[str, Any] | None = None,
     others: Sequence[str] = (),
     method_defaults: Mapping[str, Any] | None = None,
 ) -> Options:
-    """The recipe, then what suits the image size, the data and the method, then the user's overrides.
+    """The recipe, then what suits the input, the data and the method, then the user's overrides.
 
     What a recipe switches off (0) stays off. Options given whole are not suited to anything. `others` are names that
     an unknown override may have meant.
     """
     overrides = overrides or {}
     check_known(overrides, others)
+    of_vectors = len(input_shape) == 1
+    for name in FOR_IMAGES if of_vectors else FOR_VECTORS:
+        if name in overrides:
+            kinds = ("images", "vectors") if of_vectors else ("vectors", "images")
+            raise ValueError(f"{name} is an option for {kinds[0]}, but the input is {kinds[1]}: leave it out")
     if isinstance(base, Options):
         return base.replace(**overrides)
     options = recipe(base)
-    tiny, grey = max(image_shape[:2]) < TINY_IMAGE, image_shape[2] == 1
-    by_image = SUITS_TINY_IMAGES if tiny else SUITS_GREY_IMAGES if grey else {}
-    suits = {name: value for name, value in {**by_image, **(data_defaults or {})}.items() if options.get(name)}
+    suits = {
+        name: value for name, value in {**suited_to(input_shape), **(data_defaults or {})}.items() if options.get(name)
+    }
     return options.replace(**suits).replace(**(method_defaults or {})).replace(**overrides)

@@ -54,8 +54,8 @@ _loaded: dict[str, str] = {}  # full path or module: name of the module
 def register(member: Member) -> Member:
     """Make a sampler, trainer or network available by its `name`; a decorator.
 
-    `name` uses lower-case letters, digits, - and _. Tables and `puridiver methods` show `title` (default: the name)
-    and `summary` (default: the first line of the docstring).
+    `name` uses lower-case letters, digits, - and _. Tables and pages show `title` (default: the name),
+    `puridiver methods` shows `summary` (default: the first line of the docstring).
     """
     families = [each for each, (base, _) in FAMILIES.items() if isinstance(member, type) and issubclass(member, base)]
     if not families:
@@ -87,6 +87,11 @@ def register(member: Member) -> Member:
 def as_name(member: str | type) -> str:
     """The name of a method or network; a class from outside the package is registered."""
     return member if isinstance(member, str) else str(register(member).name)  # type: ignore[attr-defined]
+
+
+def title_of(sampler: str, trainer: str) -> str:
+    """What tables and pages call a sampler with a trainer: their titles, or the one that both have."""
+    return " + ".join(dict.fromkeys([SAMPLERS[sampler].title, TRAINERS[trainer].title]))
 
 
 def is_own(member: type) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -26,6 +28,19 @@ def restored_torch_switches() -> Iterator[None]:
     torch.backends.cudnn.deterministic = False
     yield
     torch.backends.cudnn.deterministic = before
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One for all pages: a process cannot have two."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("needs Debian's chromium")
+    with playwright.sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield found
+        found.close()
 
 
 @pytest.fixture

@@ -87,8 +87,14 @@ def differing(first: dict[str, Tensor], second: dict[str, Tensor]) -> list[str]:
     return sorted(
         name
         for name in first.keys() | second.keys()
-        if name not in first or name not in second or not torch.equal(first[name], second[name])
+        if name not in first or name not in second or not same(first[name], second[name])
     )
+
+
+def same(first: Tensor, second: Tensor) -> bool:
+    if (first.shape, first.dtype) != (second.shape, second.dtype):
+        return False
+    return bool(((first == second) | (first.isnan() & second.isnan())).all())
 
 
 def probabilities(trainer: Trainer, images: Tensor) -> Tensor:

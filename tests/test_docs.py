@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from puridiver.options import declared
+from puridiver.runs.config import SETTINGS
 from tests.cli.conftest import parse_command
 
 ROOT = Path(__file__).parents[1]
@@ -42,6 +43,13 @@ def test_commands_of_a_page_exist_with_these_flags(page: Path) -> None:
         parse_command(line)
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
+def test_the_code_of_a_page_runs_as_it_stands(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
+    exec(code, {})
+
+
 def test_security_says_what_is_trusted_and_pillow_is_a_mended_one() -> None:
     text = (ROOT / "SECURITY.md").read_text()
     assert all(words in text for words in ("--plugin", "$PURIDIVER_PLUGINS", "saved learners", "Report a problem"))
@@ -54,6 +62,11 @@ def test_fidelity_names_options_that_exist() -> None:
     for _, cell in rows:
         for name in re.findall(r"`([a-z_]+)`", cell):
             assert name in declared() or name in ("gbs", "crsv", "official", "listed", "best_epoch_accuracy"), name
+
+
+def test_no_help_begins_with_a_row_of_fidelity() -> None:
+    assert not [name for name, option in declared().items() if not option.help[0].isalpha()]
+    assert not [name for name, setting in SETTINGS.items() if not setting.help[0].isalpha()]
 
 
 def test_every_row_that_an_option_names_is_in_fidelity() -> None:

@@ -38,6 +38,17 @@ IMAGES, LABELS = np.zeros((9, 8, 8, 1), np.uint8), list("abcabcabc")
 pytestmark = pytest.mark.usefixtures("forgotten_plugins")
 
 
+def test_titles_tell_methods_apart_and_rows_have_them(tmp_path):
+    for _, members in plugins.FAMILIES.values():
+        assert len({kind.title for kind in members.values()}) == len(members)
+    assert plugins.title_of("puridiver", "puridiver") == "PuriDivER"
+    (tmp_path / "mine.py").write_text(NEWEST.replace('name = "newest"', 'name = "newest"; title = "The newest"'))
+    words = ["--plugin", str(tmp_path / "mine.py"), "--sampler", "newest", "--trainer", "plain", *QUICK]
+    assert main(["run", *words, "--out", str(tmp_path / "run")]) == 0
+    row = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert (row["method"], row["title"]) == ("newest + plain", "The newest + cross-entropy")
+
+
 def newest(folder: Path, name: str = "newest.py", **changes: str) -> Path:
     """A plugin's file, with words of it changed."""
     text = NEWEST
@@ -62,7 +73,7 @@ class Oldest(puridiver.Sampler):
 
 
 def test_a_learner_takes_a_class_and_needs_it_again_to_load(tmp_path: Path) -> None:
-    learner = puridiver.Learner(image_shape=(8, 8, 1), sampler=Oldest, trainer="plain", memory=5, seed=1)
+    learner = puridiver.Learner(input_shape=(8, 8, 1), sampler=Oldest, trainer="plain", memory=5, seed=1)
     learner.observe(IMAGES, LABELS)
     assert learner.memory.samples.arrivals.tolist() == [0, 1, 2, 3, 4]
     assert (Oldest.title, Oldest.summary) == ("oldest", "Keeps the first samples.")
@@ -112,7 +123,7 @@ def test_a_notebook_cell_may_register_its_class_again() -> None:
 def test_the_environment_variable_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is how worker processes find plugins."""
     monkeypatch.setenv(plugins.ENVIRONMENT, str(newest(tmp_path)))
-    assert puridiver.Learner(sampler="newest", image_shape=(8, 8, 1)).sampler.name == "newest"
+    assert puridiver.Learner(sampler="newest", input_shape=(8, 8, 1)).sampler.name == "newest"
     monkeypatch.setenv(plugins.ENVIRONMENT, "nowhere.py")
     with pytest.raises(DataError, match=r"nowhere.py .*No such file"):
         plugins.load_all()

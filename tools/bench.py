@@ -38,7 +38,7 @@ class Size:
     """A shape of problem to measure on."""
 
     name: str
-    image_shape: tuple[int, int, int]
+    input_shape: tuple[int, int, int]
     classes: int
     memory: int
     network: str
@@ -85,12 +85,12 @@ def measure(what: str, work: Callable[[], Any], warmup: int = 8, repeats: int = 
 def noise(size: Size, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Random images and labels: only their shape matters for timing."""
     rng = np.random.default_rng(seed)
-    return rng.integers(0, 256, (n, *size.image_shape), dtype=np.uint8), np.arange(n) % size.classes
+    return rng.integers(0, 256, (n, *size.input_shape), dtype=np.uint8), np.arange(n) % size.classes
 
 
 def filled_learner(size: Size, **settings: Any) -> Learner:
     """A learner with a full memory."""
-    learner = Learner(size.classes, size.image_shape, size.memory, network=size.network, **settings)
+    learner = Learner(size.classes, size.input_shape, size.memory, network=size.network, **settings)
     images, labels = noise(size, size.memory)
     for start in range(0, size.memory, 500):
         learner.observe(images[start : start + 500], labels[start : start + 500])

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from puridiver.auditing.passes import Advance, AuditSettings, LabelledSet, run_pass, silent
+from puridiver.auditing.passes import INFER_AT_ONCE, Advance, AuditSettings, LabelledSet, run_pass, silent
 from puridiver.auditing.report import AuditReport, judge
 from puridiver.data.base import DataSource
-from puridiver.learner.inputs import Label, as_classes, as_images, as_labels
+from puridiver.learner.inputs import Label, as_batch, as_classes, as_labels, channels_first, shape_of
+from puridiver.learner.sources import KEYS, collected
+from puridiver.nets import as_backbone, is_backbone
 from puridiver.runtime.device import choose_runtime, steady_threads
 from puridiver.streams.noise import plant
 
 
 def audit(
     images: Any,
-    labels: Any,
+    labels: Any = None,
     *,
     classes: int | Iterable[Label] | None = None,
     names: Sequence[str] | None = None,
+    keys: Sequence[str] = KEYS,
     advance: Advance = silent,
     **settings: Any,
 ) -> AuditReport:
@@ -30,13 +34,16 @@ def audit(
     Parameters
     ----------
     images
-        uint8 (N, H, W, C), C being 1 or 3, or floats in [0, 1]; (N, H, W) for grey images.
+        uint8 (N, H, W, C) or (N, C, H, W), C being 1 or 3, or floats in [0, 1]; (N, H, W) for grey images. Or vectors,
+        floats (N, d). Or a torch Dataset or DataLoader or a Hugging Face Dataset, which brings the labels.
     labels
-        One for each image, all integers or all strings.
+        One for each image, all integers or all strings; None where the source brings them.
     classes
         All class labels; by default those that appear, sorted.
     names
         A name or path for each image, to be shown in lists.
+    keys
+        Names of image and label in the items of a source that are dicts.
     advance
         Called with an amount of work done and a text, for a progress bar.
     settings
@@ -53,6 +60,8 @@ def audit(
     >>> int(report.ranking()[0])
     7
     """
+    if labels is None:
+        images, labels = collected(images, keys)
     labelled = as_labelled_set(images, labels, classes, names)
     own = {name: settings.pop(name) for name in list(settings) if name not in AuditSettings.__dataclass_fields__}
     return audit_set(labelled, AuditSettings(**{**settings, "options": settings.get("options", {}) | own}), advance)
@@ -60,19 +69,29 @@ def audit(
 
 def audit_set(labelled: LabelledSet, settings: AuditSettings, advance: Advance = silent) -> AuditReport:
     """Judge every label of a checked set."""
+    if is_backbone(settings.network):
+        labelled, settings = _features(labelled, settings), replace(settings, network="auto")
     settings = settings.resolved(labelled)
     with steady_threads(choose_runtime(settings.device).device, settings.network):  # the same figures everywhere
         return judge([run_pass(labelled, settings, n, advance) for n in range(settings.passes)], labelled, settings)
+
+
+def _features(labelled: LabelledSet, settings: AuditSettings) -> LabelledSet:
+    """The set as features of a frozen backbone."""
+    backbone, runtime = as_backbone(settings.network), choose_runtime(settings.device)
+    if backbone is None or not backbone.is_frozen:
+        raise ValueError("an audit takes a frozen backbone: leave its rate out")
+    runtime.place(backbone.module)
+    backbone.width(tuple(labelled.images.shape[1:]))  # can it take these images?
+    parts = (runtime.move(channels_first(part)) for part in labelled.images.split(INFER_AT_ONCE))
+    return replace(labelled, images=torch.cat([backbone.features(part).cpu() for part in parts]))
 
 
 def as_labelled_set(
     images: Any, labels: Any, classes: int | Iterable[Label] | None, names: Sequence[str] | None
 ) -> LabelledSet:
     """Check what a user hands over."""
-    shape = (*np.shape(images), 1)[:4]
-    if len(shape) != 4 or shape[3] not in (1, 3):
-        raise ValueError(f"images should have the shape (N, H, W) or (N, H, W, 1 or 3), but got {np.shape(images)}")
-    pixels = as_images(images, (shape[1], shape[2], shape[3]))
+    pixels = as_batch(images, shape_of(images))
     given = as_labels(labels, len(pixels))
     if names is not None and len(names) != len(given):
         raise ValueError(f"names should have one entry for each of the {len(given)} images, but got {len(names)}")

@@ -16,6 +16,7 @@ from torch import Tensor
 from puridiver import plugins
 from puridiver.learner.inputs import Label
 from puridiver.learner.learner import Learner
+from puridiver.learner.verdicts import votes
 from puridiver.nets import choose_network
 from puridiver.runtime.device import choose_runtime
 
@@ -46,7 +47,7 @@ class AuditSettings:
     memory: int | None = None  # samples a learner's memory holds; None: a fifth of the set, from 50 to 2,000
     seed: int = 0  # fixes the orders and every random choice of the learners
     epochs: int | None = None  # after each part; None: 15, with a memory below 256 samples 31, below 124 63
-    network: str = "auto"  # a network's name, or "auto": the small one on a CPU, by image size on a GPU
+    network: Any = "auto"  # as of `Learner`; "auto": the small one on a CPU, by image size on a GPU
     device: str = "auto"
     options: dict[str, Any] = field(default_factory=dict)  # instead of those of the recipe `official`
 
@@ -61,8 +62,7 @@ class AuditSettings:
     def resolved(self, labelled: LabelledSet) -> Self:
         """Settings that name their network, memory and epochs."""
         plugins.load_all()
-        height, width, channels = labelled.images.shape[1:]
-        network = choose_network(self.network, (height, width, channels), choose_runtime(self.device).device)
+        network = choose_network(self.network, tuple(labelled.images.shape[1:]), choose_runtime(self.device).device)
         memory = self.memory_for(len(labelled.original))
         return dataclasses.replace(self, network=network, memory=memory, epochs=self.epochs_for(memory))
 
@@ -83,7 +83,7 @@ class AuditSettings:
 class LabelledSet:
     """What is audited, and what a person has corrected or confirmed of it."""
 
-    images: Tensor  # uint8 (N, H, W, C)
+    images: Tensor  # uint8 (N, H, W, C), or vectors, float32 (N, d)
     original: np.ndarray  # int64 (N,): class ids as they came
     classes: list[Label]
     names: list[str] | None = None
@@ -121,15 +121,16 @@ def run_pass(labelled: LabelledSet, settings: AuditSettings, number: int, advanc
     memory = settings.memory_for(len(given))
     seed = int(np.random.SeedSequence([settings.seed, number]).generate_state(1)[0])
     order = np.random.default_rng(seed).permutation(len(given))  # the row of each arrival
-    height, width, channels = images.shape[1:]
     learner = Learner(
-        classes, (height, width, channels), memory, recipe=RECIPE, network=settings.network, device=settings.device,
+        classes, tuple(images.shape[1:]), memory, recipe=RECIPE, network=settings.network, device=settings.device,
         seed=seed, **settings.options,
     )  # fmt: skip
     for part in np.array_split(order, min(settings.parts, len(given))):
         for start in range(0, len(part), BATCH):
             rows = part[start : start + BATCH]
-            learner.observe(images[torch.from_numpy(rows)], [classes[label] for label in given[rows].tolist()])
+            learner.observe(
+                images[torch.from_numpy(rows)], [classes[label] for label in given[rows].tolist()], judge=False
+            )
             advance(len(rows), f"{name}: stream")
         held = learner.memory.samples.arrivals.cpu().numpy()
         checked = held[labelled.checked[order[held]]].tolist()
@@ -141,15 +142,15 @@ def run_pass(labelled: LabelledSet, settings: AuditSettings, number: int, advanc
 def predict(learner: Learner, labelled: LabelledSet, order: np.ndarray) -> Predictions:
     """What the live network of a learner that saw the set in this order says of it now."""
     seen = [
-        learner.trainer.models[0].outputs(learner.runtime.move(part).permute(0, 3, 1, 2).contiguous())
+        learner.trainer.models[0].outputs(learner.as_samples(learner.runtime.move(part)))
         for part in labelled.images.split(INFER_AT_ONCE)  # a whole large set need not fit on the device
     ]
     log_p = torch.cat([part.logits.float().log_softmax(dim=1) for part in seen])
     features = torch.cat([part.features.float() for part in seen])
     given = torch.from_numpy(labelled.given).to(features.device)
-    votes = neighbour_votes(features, given, len(labelled.classes), NEIGHBOURS)
+    shares = neighbour_votes(features, given, len(labelled.classes), NEIGHBOURS)
     in_memory = np.isin(np.arange(len(order)), order[learner.memory.samples.arrivals.cpu().numpy()])
-    return Predictions(in_memory, log_p.cpu().numpy(), votes.cpu().numpy())
+    return Predictions(in_memory, log_p.cpu().numpy(), shares.cpu().numpy())
 
 
 def neighbour_votes(features: Tensor, given: Tensor, n_classes: int, n_neighbours: int) -> Tensor:
@@ -158,11 +159,9 @@ def neighbour_votes(features: Tensor, given: Tensor, n_classes: int, n_neighbour
     `features` are (N, d), `given` (N,) class ids. A sample has no vote on itself.
     """
     unit = F.normalize(features.float(), dim=1)
-    votes = unit.new_zeros(len(unit), n_classes)
+    found = []
     for part in torch.arange(len(unit), device=unit.device).split(CHUNK):
         cosines = unit[part] @ unit.T  # (n, N)
         cosines[torch.arange(len(part), device=part.device), part] = -torch.inf
-        nearest = cosines.topk(min(n_neighbours, len(unit) - 1), dim=1)
-        weights = (nearest.values / SOFTNESS).softmax(dim=1)
-        votes[part] = unit.new_zeros(len(part), n_classes).scatter_add_(1, given[nearest.indices], weights)
-    return votes
+        found.append(votes(cosines, given, n_classes, min(n_neighbours, len(unit) - 1), SOFTNESS))
+    return torch.cat(found)

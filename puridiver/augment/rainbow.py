@@ -9,6 +9,7 @@ REFERENCE_SIDE = 32
 CUTOUT_SIDES = (8, 16, 24, 32)  # pixels of a 32-pixel image
 ROTATIONS = (45, 90)
 THRESHOLDS = (128, 64, 32)
+COPIES = 12  # of each image
 
 
 def draw_centres(n: int, height: int, width: int, generator: torch.Generator) -> Tensor:

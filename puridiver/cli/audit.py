@@ -19,6 +19,7 @@ from puridiver.cli import flags
 from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.output import Progress, note, percent, say, say_json, say_table, tell
 from puridiver.data.base import UNKNOWN, DataSource
+from puridiver.data.images import shown
 from puridiver.errors import few
 from puridiver.files import to_json, write_atomically
 from puridiver.metrics.audit import list_quality, ranking_quality
@@ -126,7 +127,7 @@ def _write(folder: Path, report: AuditReport, labelled: LabelledSet, summary: di
         "Files": "suspects.csv, labels.csv and cleanlab.npz beside this page",
         "Software": f"puridiver {__version__}; {summary['seconds']:.0f} seconds",
     }
-    write_audit_page(report, labelled.images.numpy(), f"Labels of {summary['data']}", facts, folder / PAGE)
+    write_audit_page(report, shown(labelled.images).numpy(), f"Labels of {summary['data']}", facts, folder / PAGE)
     write_atomically(folder / SUMMARY, (to_json(summary, indent=1) + "\n").encode())
 
 

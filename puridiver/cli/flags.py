@@ -118,12 +118,14 @@ def check_outside(place: str, out: Path) -> None:
         raise DataError(f"--out {out} lies in the folder of the data ({place}): name a folder outside of it")
 
 
-def load_data(place: str, settings: dict[str, Any], side: int | None, progress: Progress) -> data.DataSource:
+def load_data(
+    place: str, settings: dict[str, Any], size: int | tuple[int, int] | None, progress: Progress
+) -> data.DataSource:
     """The data of a learner or an audit: all of one's own files, unless they have a test part or the user says so."""
     own = data.own_kind(place)
     share = settings.get("test_share", 0.0 if own else None)
     root = Path(settings["data_root"]) if "data_root" in settings else None
-    reading = data.FileOptions(side if own == "files" else None, share, settings.get("bad_files", "refuse"))
+    reading = data.FileOptions(size if own == "files" else None, share, settings.get("bad_files", "refuse"))
     return data.load(place, root, reading, progress.count)
 
 

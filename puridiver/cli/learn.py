@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import json as jsons
+import shlex
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import typer
 
 from puridiver.cli import flags
 from puridiver.cli.flags import Arg, Opt
-from puridiver.cli.output import Progress, note, say, say_json
+from puridiver.cli.output import Progress, note, say, say_json, tell
 from puridiver.data.base import DataSource, ImageSet
 from puridiver.data.images import image_batch
 from puridiver.errors import DataError, few
@@ -18,16 +24,31 @@ from puridiver.learner.inputs import Label
 from puridiver.learner.learner import Learner
 from puridiver.runtime.device import steady_threads
 
+UNDER_WAY = "learning"  # a setting of saves on the way: which images the learner goes through, and from where on
+
+
+class Plan(NamedTuple):
+    """The images that a learner goes through, and how. Beside its own state a save on the way holds this."""
+
+    data: str  # hash of the labels and names in their order
+    first: int  # samples that the learner had seen before the first of them
+    images: int
+    every: int
+    epochs: int
+
 
 @flags.settings_flags(("data_root", "bad_files", "device"))
 def learn(
+    ctx: typer.Context,
     settings: dict[str, Any],
     learner: Annotated[Path, Arg("LEARNER", "folder of `puridiver run --out`, or of Learner.save")],
     data: Annotated[str, Arg("DATA", "what `puridiver run --data` takes: a folder, a table, an .npz, a name")],
-    out: Annotated[Path, Opt("where to save the learner afterwards; may be LEARNER", "FOLDER")],
+    out: Annotated[Path, Opt("where to save the learner, on the way and at the end; may be LEARNER", "FOLDER")],
     force: flags.Force = False,
+    resume: flags.Resume = False,
+    checkpoint_every: Annotated[float, Opt("seconds between saves on the way (default: 60)", "X", least=0)] = 60.0,
     new_classes: Annotated[bool, Opt("let unknown labels become classes", name="--new-classes")] = False,
-    memory: Annotated[int | None, Opt("new size of the memory, no smaller than before", least=1)] = None,
+    memory: Annotated[int | None, Opt("new size of the memory", least=1)] = None,
     epochs: Annotated[int | None, Opt("memory epochs of each training (default: the learner's)", least=0)] = None,
     every: Annotated[int | None, Opt("train on the memory after every N images (default: at the end)", least=1)] = None,
     json: flags.Json = False,
@@ -36,36 +57,76 @@ def learn(
 ) -> int:
     """Let a saved learner go on with new images, in the order of their timestamps where these are known.
 
-    The learner is saved once, at the end. Until then LEARNER stays as it is.
+    The learner is saved to --out on the way, too. After a crash or Ctrl-C the same command with --resume goes on.
 
     Examples:
       puridiver learn runs/january february.csv --out learners/february      go on after a run
       puridiver learn learners/now march/ --out learners/now --new-classes   in place, with new classes
       puridiver learn learners/now april.csv --out learners/now --every 2000 --epochs 31
     """
-    storage.check_place(out)  # what would fail at the end must fail before the work
-    if (out / storage.FILE).exists() and out.resolve() != learner.resolve() and not force:
-        raise DataError(f"{out} holds another learner: add --force to replace it, or name another folder")
+    begun = _check_out(out, learner, force, resume)
     flags.check_outside(data, out)
-    student = Learner.load(learner, settings.get("device", "auto"), new_classes or None, memory)
+    student = Learner.load(out if begun else learner, settings.get("device", "auto"), new_classes or None, memory)
     known, epochs = list(student.classes), student.options.epochs if epochs is None else epochs
     with steady_threads(student.runtime.device, student.network), Progress(hidden=quiet or json) as progress:
-        source = flags.load_data(data, settings, student.image_shape[0], progress)
+        shape = student.input_shape
+        source = flags.load_data(data, settings, (shape[0], shape[1]) if len(shape) == 3 else None, progress)
         labels, rows = _labels(student, source, new_classes), _order(source.train, data)
-        _learn(student, source.train, labels, rows, every or len(rows), epochs, progress)
+        digest = hashlib.sha256(jsons.dumps([[labels[row] for row in rows], source.train.names]).encode()).hexdigest()
+        plan = Plan(digest, begun.first if begun else student.seen, len(rows), every or len(rows), epochs)
+        if begun not in (None, plan):
+            raise DataError(f"{out} was on its way through other images, or with other --every or --epochs")
+        try:
+            _learn(student, source.train, labels, rows, plan, _saving(student, out, plan, checkpoint_every), progress)
+        except KeyboardInterrupt:
+            words = [word for word in ctx.obj if word not in ("--resume", "--force")]
+            tell(f"to go on from the last save: {shlex.join(['puridiver', *words, '--resume'])}")
+            raise
     student.save(out)
     if source.left_out and not quiet:
         note(f"left out, since they cannot be read: {few(source.left_out, 3)}")
-    new = [label for label in student.classes if label not in known]
-    doubted = sum(row.suggested_label != row.given_label for row in student.audit())
-    if json:
-        held = {"memory": len(student.memory), "doubted": doubted}
-        say_json({"learnt": len(rows), "seen": student.seen, "new_classes": new, **held})
-        return 0
-    say(f"learnt from {len(rows):,} images, {student.seen:,} in all; new classes: {few(map(str, new)) or 'none'}")
-    say(f"it doubts the labels of {doubted:,} of the {len(student.memory):,} samples in its memory")
-    say(f"saved in {out}")
+    _show(student, out, len(rows), [label for label in student.classes if label not in known], json)
     return 0
+
+
+def _show(learner: Learner, out: Path, learnt: int, new: list[Label], json: bool) -> None:
+    doubted = sum(row.suggested_label != row.given_label for row in learner.audit())
+    if json:
+        held = {"memory": len(learner.memory), "doubted": doubted}
+        say_json({"learnt": learnt, "seen": learner.seen, "new_classes": new, **held})
+        return
+    say(f"learnt from {learnt:,} images, {learner.seen:,} in all; new classes: {few(map(str, new)) or 'none'}")
+    say(f"it doubts the labels of {doubted:,} of the {len(learner.memory):,} samples in its memory")
+    say(f"saved in {out}")
+
+
+def _check_out(out: Path, learner: Path, force: bool, resume: bool) -> Plan | None:
+    """The plan to go on with, if --resume says so; an error where --out must not be written, before the work."""
+    storage.check_place(out)
+    found = storage.load(out)[0].get(UNDER_WAY) if (out / storage.FILE).exists() else None
+    if resume and found is None:
+        raise DataError(f"{out} holds nothing that was interrupted: leave --resume out")
+    if found and resume:
+        return Plan(**found)
+    if found and not force:
+        raise DataError(f"{out} was interrupted on its way through some images: say --resume, or --force to begin anew")
+    if (out / storage.FILE).exists() and out.resolve() != learner.resolve() and not force:
+        raise DataError(f"{out} holds another learner: add --force to replace it, or name another folder")
+    return None
+
+
+def _saving(learner: Learner, out: Path, plan: Plan, seconds: float) -> Callable[[], None]:
+    """What saves the learner on its way, each time that so many seconds have passed."""
+    last = time.monotonic()
+
+    def save_if_due() -> None:
+        nonlocal last
+        if time.monotonic() - last >= seconds:
+            settings, tensors = learner.state()
+            storage.save(out, {**settings, UNDER_WAY: plan._asdict()}, tensors)
+            last = time.monotonic()
+
+    return save_if_due
 
 
 def _order(images: ImageSet, data: str) -> list[int]:
@@ -87,17 +148,33 @@ def _labels(learner: Learner, source: DataSource, join: bool) -> list[Label]:
 
 
 def _learn(
-    learner: Learner, images: ImageSet, labels: list[Label], rows: list[int], every: int, epochs: int, bar: Progress
-) -> None:
+    learner: Learner, images: ImageSet, labels: list[Label], rows: list[int], plan: Plan, save: Callable[[], None],
+    bar: Progress,
+) -> None:  # fmt: skip
     """Learn from every image once; train on the memory after every so many, and at the end."""
-    bar.start(len(rows) + max(1, round(len(rows) / every)) * epochs * learner.capacity)
-    since, batch = 0, learner.options.batch_size
-    for start in range(0, len(rows), batch):
+    batch, n, names = learner.options.batch_size, len(rows), images.names
+    starts = range(0, n, batch)
+    trains = {
+        start for start in starts
+        if plan.epochs and (start + batch >= n or (start + batch) // plan.every > start // plan.every)
+    }  # fmt: skip
+    work = plan.epochs * learner.capacity  # of a training, in images
+    begun, done = learner.consolidating.begun, learner.seen - plan.first
+    bar.start(n + len(trains) * work, done + sum(start < done for start in trains) * work)
+
+    def on_epoch(epoch: int) -> None:
+        bar.advance(learner.capacity, "training on the memory")
+        save()
+
+    if done and begun:
+        learner.consolidate(on_epoch=on_epoch)
+    for start in starts[-(-done // batch) :]:
         part = rows[start : start + batch]
-        pixels, names = image_batch(images.images[part].numpy(), learner.image_shape), images.names
-        learner.observe(pixels, [labels[row] for row in part], names and [names[row] for row in part])
-        since += len(part)
-        bar.advance(len(part), f"image {start + len(part):,} of {len(rows):,}")
-        if epochs and (since >= every or start + len(part) == len(rows)):
-            learner.consolidate(epochs, lambda epoch: bar.advance(learner.capacity, "training on the memory"))
-            since = 0
+        samples = images.images[part].numpy()
+        if samples.ndim == 4:  # of any size
+            samples = image_batch(samples, learner.input_shape)
+        learner.observe(samples, [labels[row] for row in part], names and [names[row] for row in part])
+        bar.advance(len(part), f"image {start + len(part):,} of {n:,}")
+        if start in trains:
+            learner.consolidate(plan.epochs, on_epoch)
+        save()

@@ -35,6 +35,7 @@ def methods(
             choices = f"; one of {', '.join(option['choices'])}" if option["choices"] else ""
             values = [f"{recipe}: {told['options'][name]}" for recipe, told in found["recipes"].items()]
             say(f"{name}{only}\n    {option['help']}{choices}\n    {', '.join(values)}")
+        say("\n[row N]: the row of docs/fidelity.md on which the paper and its released program differ")
     else:
         for family in ("samplers", "trainers", "networks", "recipes"):
             rows = [(name, each["summary"]) for name, each in found[family].items()]

@@ -6,6 +6,7 @@ import io
 import re
 import shutil
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
@@ -20,6 +21,7 @@ from puridiver.files import to_json
 # Control characters other than tab and newline, and those that turn the direction of text.
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 WIDE = 160  # columns where there is no terminal
+FIRST_SECONDS = 3.0  # of work, from which the time of the rest is judged
 
 
 def plain(text: object) -> str:
@@ -82,6 +84,7 @@ class Progress(runs.Progress):
             console=to, transient=True, disable=hidden or not to.is_terminal,
         )  # fmt: skip
         self.task = self.bar.add_task("preparing", total=None)
+        self.start(0)
 
     def __enter__(self) -> Self:
         self.bar.start()
@@ -90,8 +93,11 @@ class Progress(runs.Progress):
     def __exit__(self, *error: object) -> None:
         self.bar.stop()
 
-    def start(self, total: float) -> None:
-        self.bar.reset(self.task, total=total)
+    def start(self, total: float, done: float = 0) -> None:
+        """Begin work of this size, some of which was done before."""
+        self.total, self.done_before, self.done, self.began = total, done, done, time.monotonic()
+        self.says_time = total > 0
+        self.bar.reset(self.task, total=total or None, completed=int(done))
 
     def tell(self, text: str) -> None:
         """Print a line, unless nothing is to be shown."""
@@ -99,7 +105,19 @@ class Progress(runs.Progress):
             tell(text)
 
     def advance(self, amount: float, text: str) -> None:
+        """Count work that was done; after the first seconds say once how long the rest will take."""
+        self.done += amount
         self.bar.update(self.task, advance=amount, description=plain(text))
+        if self.says_time and amount and time.monotonic() - self.began >= FIRST_SECONDS:
+            self.says_time = False
+            self.tell(f"{self.done / self.total:.0%} done, {self.time_left()}")
+
+    def time_left(self) -> str:
+        """How long the rest takes at the rate so far."""
+        seconds = (time.monotonic() - self.began) * (self.total - self.done) / max(self.done - self.done_before, 1)
+        minutes = round(seconds / 60)
+        words = f"{minutes:,} minutes" if minutes > 1 else "a minute" if minutes else "less than a minute"
+        return f"{'about ' * bool(minutes)}{words} left"
 
     def count(self, done: int, total: int | None) -> None:
         """Show how much of a long reading or download is done."""
@@ -108,4 +126,5 @@ class Progress(runs.Progress):
     def event(self, event: dict[str, Any]) -> None:
         """Print the figures of a task that has ended."""
         accuracy, purity = percent(event["accuracy"]), percent(event["memory_purity"])
-        self.tell(f"after task {event['task'] + 1}: accuracy {accuracy}, memory purity {purity}")
+        left = f"; {self.time_left()}" if self.done < self.total else ""
+        self.tell(f"after task {event['task'] + 1}: accuracy {accuracy}, memory purity {purity}{left}")

@@ -18,6 +18,7 @@ from puridiver.data.images import ENDINGS, image_batch
 from puridiver.data.listing import guarded, images_in
 from puridiver.errors import DataError, few
 from puridiver.files import write_atomically
+from puridiver.learner.inputs import as_batch
 from puridiver.learner.learner import Learner
 from puridiver.learner.predictor import check_finite
 
@@ -47,7 +48,7 @@ def predict(
         check_new(out, force)
     model = Learner.load(learner, settings.get("device", "auto"))
     names, chances, bad = list[str](), [np.empty((0, len(model.classes)), np.float32)], list[str]()
-    pictures = _pictures(paths, model.image_shape, bad)
+    pictures = _pictures(paths, model.input_shape, bad)
     while part := list(itertools.islice(pictures, AT_ONCE)):
         chances.append(model.predict_proba(np.stack([image for _, image in part])))
         names += [name for name, _ in part]
@@ -83,22 +84,31 @@ def find_images(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
-def _pictures(paths: Sequence[Path], shape: tuple[int, int, int], bad: list[str]) -> Iterator[tuple[str, np.ndarray]]:
+def _pictures(paths: Sequence[Path], shape: tuple[int, ...], bad: list[str]) -> Iterator[tuple[str, np.ndarray]]:
     """Each image in the learner's shape, with its name; what is wrong with files is added to `bad`."""
     with Progress() as progress:
         for done, path in enumerate(paths, 1):
             for name, picture in _arrays_of(path) if path.suffix == ".npz" else [(str(path), path)]:
                 try:
-                    yield name, image_batch([picture], shape)[0]
+                    yield name, _sample(picture, shape)
                 except ValueError as error:
                     bad.append(f"{name}: {str(error).rpartition(': ')[2]}")
             progress.count(done, len(paths))
 
 
+def _sample(one: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """An image file or array as pixels of this shape, or a vector as it is."""
+    if len(shape) == 3:
+        return image_batch([one], shape)[0]
+    if isinstance(one, Path):
+        raise ValueError("the learner takes vectors of an .npz file")
+    return as_batch(one[None], shape)[0].numpy()
+
+
 def _arrays_of(path: Path) -> Iterator[tuple[str, Any]]:
     arrays = read_arrays(path, (), ARRAYS)
     images = next((arrays[key] for key in ARRAYS if key in arrays), None)
-    if images is None or images.ndim < 3:
-        raise DataError(f"{path} should hold an array of images (N, H, W, C) called {' or '.join(ARRAYS)}")
+    if images is None or images.ndim < 2:
+        raise DataError(f"{path} should hold an array of images (N, H, W, C) or vectors called {' or '.join(ARRAYS)}")
     for row, image in enumerate(images):
         yield f"{path}:{row}", image

@@ -18,6 +18,7 @@ ForceForeign = Annotated[bool, Opt("replace a file that puridiver did not write"
 def report(
     runs: Annotated[list[Path], Arg("RUN", RUNS)],
     out: Annotated[Path | None, Opt("page to write (default: report.html in the folder; of several: here)")] = None,
+    against: Annotated[list[Path] | None, Opt("a run to draw beside each RUN; may be repeated", "BASELINE")] = None,
     force: ForceForeign = False,
     open_page: Annotated[bool, Opt("show the page in the browser", name="--open")] = False,
 ) -> int:
@@ -25,15 +26,18 @@ def report(
 
     Examples:
       puridiver report runs/a --open                    everything that the run did
+      puridiver report runs/a --against runs/plain      the run beside a baseline
       puridiver report runs/a runs/b --out both.html    runs side by side, and each in detail
       puridiver report runs/table1                      a grid's finished runs
     """
     found, left_out = find_runs(runs)
+    baselines = find_runs(against)[0] if against else []
     for text in left_out:
         note(f"left out: {text}")
     with Progress() as progress:
         progress.advance(0, f"drawing {len(found)} runs")
-        page = write_page(found, left_out, out or (runs[0] if len(runs) == 1 else Path()) / "report.html", force)
+        place = out or (runs[0] if len(runs) == 1 else Path()) / "report.html"
+        page = write_page(found, left_out, place, force, baselines)
     say(page)
     if open_page:
         webbrowser.open(page.resolve().as_uri())

@@ -14,6 +14,7 @@ from puridiver.cli import flags
 from puridiver.cli.flags import Opt
 from puridiver.cli.output import Progress, note, percent, say, say_json, say_table, tell
 from puridiver.errors import DataError, few
+from puridiver.integrations.tracking import tracker
 from puridiver.metrics import METRICS
 from puridiver.runs.config import SETTINGS, RunConfig
 from puridiver.runs.experiment import Experiment
@@ -34,6 +35,8 @@ def run(
     keep_learner: Annotated[bool, Opt("save the learner in --out, for `puridiver predict`")] = True,
     ledger: Annotated[Path | None, Opt("append the finished run to this JSON-lines file", "FILE")] = None,
     tensorboard: Annotated[str | None, Opt("write scalars for TensorBoard there", "FOLDER")] = None,
+    mlflow: Annotated[str | None, Opt("log to this experiment of MLflow", "NAME")] = None,
+    wandb: Annotated[str | None, Opt("log to this project of Weights & Biases", "PROJECT")] = None,
     json: flags.Json = False,
     quiet: flags.Quiet = False,
     plugins: flags.Plugins = None,
@@ -55,10 +58,9 @@ def run(
         check_ledger(ledger)
     with Progress(quiet or json) as progress, contextlib.ExitStack() as stack:
         experiment = Experiment(config, progress)
-        if tensorboard:
-            from puridiver.runs.tensorboard import tensorboard_log
-
-            experiment.listeners.append(stack.enter_context(tensorboard_log(Path(tensorboard))))
+        for name, place in {"tensorboard": tensorboard, "mlflow": mlflow, "wandb": wandb}.items():
+            if place:
+                experiment.listeners.append(stack.enter_context(tracker(name, place, experiment.facts())))
         for text in [] if quiet else run_notes(experiment):
             note(text)
         try:

@@ -75,7 +75,8 @@ def show(file: Annotated[Path, Arg("FILE", "the stream")]) -> int:
 def describe(manifest: StreamManifest) -> str:
     """One line on a stream."""
     blur, wrong = manifest.minor_share, manifest.realised_noise
-    kind = f"{manifest.kind}-{blur * 100:g}" if blur else manifest.kind
+    shares = [share for share in (manifest.disjoint_share, blur or None) if share is not None]
+    kind = "-".join([manifest.kind, *(f"{share * 100:g}" for share in shares)])
     noise = f"{noise_name(manifest.noise, manifest.noise_rate)} ({percent(wrong)} of labels wrong)"
     size = f"{len(manifest):,} samples, {manifest.n_tasks} tasks"
     size += f", imbalance {manifest.imbalance:g}" if manifest.imbalance else ""

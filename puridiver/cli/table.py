@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
-from puridiver.cli.flags import Arg, Opt, Plugins
+from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.grid import Data, Methods, Noises, listed
 from puridiver.cli.output import plain
 from puridiver.grid.presets import PRESETS
@@ -24,7 +24,7 @@ def table(
     noises: Noises = None,
     against: Annotated[str | None, Opt(AGAINST, "METHOD")] = None,
     metric: Annotated[str, Opt("the figure to show (default: last_accuracy)", "NAME")] = "last_accuracy",
-    plugins: Plugins = None,
+    whole: Annotated[bool, Opt("also show rows and columns of the grid that were not run", name="--all")] = False,
 ) -> int:
     """Print finished runs by method and column, with mean and deviation over seeds.
 
@@ -39,12 +39,12 @@ def table(
     if name in PRESETS or name.endswith(".toml"):
         rows = read(places or [f"runs/{Path(name).stem}"])
         sizes = PRESETS[name].sizes if name in PRESETS else {}
-        grids = [find_grid(name, data or [each for each in sizes if each in set(rows["data"])])]
+        grids = [find_grid(name, data or [each for each in sizes if each in set(rows["data"])], runs=False)]
         (grid,) = only(grids, [*methods, *filter(None, [against])] if methods else (), listed(noises))
-    elif data or methods or noises:
-        raise ValueError("--data, --methods and --noises need a preset's name or a grid file before the ledger")
+    elif data or methods or noises or whole:
+        raise ValueError("--data, --methods, --noises and --all need a preset's name or a grid file before the ledger")
     else:
         rows = read(words)
-    text = getattr(build(rows, grid, metric, against), f"to_{format}")().rstrip("\n")
+    text = getattr(build(rows, grid, metric, against, whole), f"to_{format}")().rstrip("\n")
     sys.stdout.write((plain(text) if format == "text" else text) + "\n")
     return 0

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from puridiver.data import base
 from puridiver.data.base import UNKNOWN, DataSource, ImageSet
+from puridiver.data.images import image_batch
 from puridiver.errors import DataError, few, first_line
 from puridiver.files import open_regular
-from puridiver.learner import inputs
+from puridiver.learner import inputs, sources
 
 TRAIN_KEYS, TEST_KEYS = ("train_images", "train_labels"), ("test_images", "test_labels")
 TRUE_KEY, TIMES_KEY, NAMES_KEY = "train_true_labels", "train_times", "class_names"
@@ -34,7 +35,8 @@ def from_arrays(
 ) -> DataSource:
     """A data source from NumPy arrays or tensors, which are copied.
 
-    Images are (N, H, W) or (N, H, W, 1 or 3), uint8 or floats from 0 to 1. Labels are (N,) class ids from 0; those of
+    Images are (N, H, W), (N, H, W, 1 or 3) or (N, 1 or 3, H, W), uint8 or floats from 0 to 1; or they are vectors,
+    floats (N, d), in the place of images. Labels are (N,) class ids from 0; those of
     the train part count as true. Without `class_names` the classes are called "0", "1", ... up to the largest label.
     """
     limit = inputs.MOST_CLASSES if class_names is None else len(class_names)
@@ -48,18 +50,39 @@ def from_arrays(
     return DataSource(name, names, train, test)
 
 
+def from_dataset(
+    train: Any,
+    test: Any,
+    keys: Sequence[str] = sources.KEYS,
+    input_shape: tuple[int, ...] | None = None,
+    class_names: Sequence[str] | None = None,
+    name: str = "dataset",
+) -> DataSource:
+    """A data source from torch Datasets or DataLoaders or Hugging Face Datasets, read once and held in memory.
+
+    Items are (image, label) or dicts with these `keys`; labels are class ids, and those of the train part count as
+    true. Images keep their size and stay grey or RGB, unless `input_shape` asks for another (`image_batch`).
+    """
+    parts = []
+    for source in (train, test):
+        if input_shape is None:
+            parts.append(sources.collected(source, keys))
+        else:
+            pictures, labels = zip(*sources.items(source, keys), strict=True)
+            parts.append((image_batch(pictures, input_shape), list(labels)))
+    names = class_names or sources.class_names(train, keys)
+    return from_arrays(*parts[0], *parts[1], class_names=names, name=name)
+
+
 def _part(part: str, images: Any, labels: Any, limit: int) -> ImageSet:
-    """Images as uint8 (N, H, W, C), with N class ids below a limit."""
+    """Images as uint8 (N, H, W, C), or vectors as float32 (N, d), with N class ids below a limit."""
     if isinstance(images, Tensor):
         inputs.check_dense(images, f"{part}_images")
-    shape = tuple(np.shape(images))
-    if len(shape) not in (3, 4) or (*shape, 1)[3] not in (1, 3) or 0 in shape[1:]:
-        raise ValueError(f"{part}_images should be (N, H, W) or (N, H, W, 1 or 3), none of them 0, but got {shape}")
-    if isinstance(images, Tensor) and images.is_floating_point():
-        images = images.float()
-    image_shape = (shape[1], shape[2], (*shape, 1)[3])
+        images = images.float() if images.is_floating_point() else images
     try:
-        pixels = inputs.as_images(images, image_shape) if shape[0] else torch.zeros((0, *image_shape)).byte()
+        shape = inputs.shape_of(images)
+        kind = torch.float32 if len(shape) == 1 else torch.uint8
+        pixels = inputs.as_batch(images, shape) if len(images) else torch.zeros((0, *shape), dtype=kind)
     except ValueError as error:  # which begins with "images"
         raise ValueError(f"{part}_{error}") from error
     return ImageSet(pixels.cpu().clone(), class_ids(labels, len(pixels), range(limit), f"{part}_labels"))

@@ -86,7 +86,7 @@ def choose_test_rows(labels: np.ndarray, share: float) -> np.ndarray:
 class ImageSet:
     """Images with the labels their source gives them. A stream may contaminate the labels further."""
 
-    images: Tensor  # uint8 (N, H, W, 1 or 3), perhaps in a memory-mapped file
+    images: Tensor  # uint8 (N, H, W, 1 or 3), perhaps in a memory-mapped file; or vectors, float32 (N, d)
     labels: Tensor  # int64 (N,): class ids from 0
     true: Tensor | None = None  # int64 (N,): true class ids, UNKNOWN where nobody knows; None: `labels` are true
     times: Tensor | None = None  # float64 (N,): when each image was taken or labelled, in seconds
@@ -96,8 +96,10 @@ class ImageSet:
 
     def __post_init__(self) -> None:
         images, labels, shape = self.images, self.labels, tuple(self.images.shape)
-        if images.dtype != torch.uint8 or images.ndim != 4 or shape[3] not in (1, 3):
-            raise ValueError(f"images should be uint8 (N, H, W, 1 or 3), but got {images.dtype} of shape {shape}")
+        of_images = images.dtype == torch.uint8 and images.ndim == 4 and shape[3] in (1, 3)
+        if not of_images and not (images.dtype == torch.float32 and images.ndim == 2):
+            wanted = "uint8 (N, H, W, 1 or 3), or vectors, float32 (N, d)"
+            raise ValueError(f"images should be {wanted}, but got {images.dtype} of shape {shape}")
         if labels.dtype != torch.int64 or labels.shape != shape[:1]:
             got = f"{labels.dtype} of shape {tuple(labels.shape)}"
             raise ValueError(f"labels should be int64 of shape {shape[:1]}, but got {got}")
@@ -144,9 +146,9 @@ class DataSource:
     left_out: tuple[str, ...] = ()  # files that could not be read
 
     @property
-    def image_shape(self) -> tuple[int, int, int]:
-        """(height, width, channels)."""
-        return tuple(self.train.images.shape[1:])  # type: ignore[return-value]
+    def input_shape(self) -> tuple[int, ...]:
+        """(height, width, channels), or (d,) of vectors."""
+        return tuple(self.train.images.shape[1:])
 
     @cached_property
     def fingerprint(self) -> str:
@@ -169,7 +171,8 @@ class DataSource:
 class FileOptions:
     """How your own data become a data source."""
 
-    image_size: int | None = None  # pixels of the square that image files are cut and resized to; None: what suits them
+    # Pixels of the square, or (height, width), that image files are cut and resized to; None: what suits them.
+    image_size: int | tuple[int, int] | None = None
     test_share: float | None = None  # share of each class to test on, where the data have no test part
     bad_files: str = "refuse"  # "refuse" data with unreadable files, or "skip" those files
     trust_labels: bool = False  # take the labels for true where the data tell no true ones

@@ -19,14 +19,15 @@ import numpy as np
 import torch
 
 from puridiver.data.base import UNKNOWN, DataSource, FileOptions, ImageSet, OnProgress, own_defaults, printable
-from puridiver.data.images import decode
+from puridiver.data.images import decode, look
 from puridiver.data.listing import Listing, list_folder, list_table
 from puridiver.errors import DataError, few
 from puridiver.files import check_json, file_lock, read_json, to_json, write_atomically
 
 DEFAULT_SIDE = 32
+KEPT_SIDES = range(4, 65)  # px: images that all have one size keep it where both sides are among these
 BAD_FILES = ("refuse", "skip")
-FORMAT = 5  # of the cache and of what `decode` returns: a new number makes every cache anew
+FORMAT = 6  # of the cache and of what `decode` returns: a new number makes every cache anew
 BLOCK = 256  # files that the threads have before them at a time
 FOLDER, IMAGES, FACTS = "image-cache", "images.u8", "facts.json"
 
@@ -42,7 +43,7 @@ def load_listing(listing: Listing, root: Path, options: FileOptions, on_progress
     """A data source of the listed files, decoded once, into the cache in `root`."""
     if options.bad_files not in BAD_FILES:
         raise ValueError(f"bad_files should be one of {', '.join(BAD_FILES)}, but got {options.bad_files!r}")
-    found = open_cache(listing, options.image_size or DEFAULT_SIDE, root, on_progress)
+    found = open_cache(listing, options.image_size, root, on_progress)
     if found.bad and options.bad_files == "refuse":
         told = f"{len(found.bad)} of {len(listing.files)} files of {listing.origin} cannot be read:"
         lines = few((f"\n  {name}: {problem}" for name, problem in found.bad.items()), between="")
@@ -66,8 +67,11 @@ def describe(
     path: Path, root: Path, options: FileOptions, on_progress: OnProgress | None = None
 ) -> list[tuple[str, str]]:
     """What `path` holds, as rows of a table. Bad files are named, whatever `options` say of them."""
-    listing, side = list_own(path, options.test_share), options.image_size or DEFAULT_SIDE
-    found, names = open_cache(listing, side, root, on_progress), np.array(listing.class_names, dtype=object)
+    listing = list_own(path, options.test_share)
+    found, names = (
+        open_cache(listing, options.image_size, root, on_progress),
+        np.array(listing.class_names, dtype=object),
+    )
     good = listing.files.iloc[found.rows].assign(pixels=[hash(image.tobytes()) for image in found.images])
     good["path"] = good["path"].map(printable) + " (" + names[good["label"]] + ")"
     train, test = (np.bincount(good["label"][good["is_test"] == part], minlength=len(names)) for part in (False, True))
@@ -94,28 +98,37 @@ def describe(
 class ImageCache(NamedTuple):
     """The good images of a listing."""
 
-    images: np.ndarray  # uint8 (N, S, S, 3), mapped from the file
+    images: np.ndarray  # uint8 (N, H, W, 1 or 3), mapped from the file
     rows: list[int]  # of the listing, N
     bad: dict[str, str]  # file name and what is wrong with it
     digest: str  # SHA-256 of the pixels
 
 
-def open_cache(listing: Listing, side: int, root: Path, on_progress: OnProgress | None = None) -> ImageCache:
-    """The cache of these files at this size; built in `root` if there is none, rebuilt if it is damaged."""
-    if not 1 <= side <= 4096:
-        raise ValueError(f"image size should be from 1 to 4096 pixels, but got {side}")
+def open_cache(
+    listing: Listing, size: int | tuple[int, int] | None, root: Path, on_progress: OnProgress | None = None
+) -> ImageCache:
+    """The cache of these files at this size; built in `root` if there is none, rebuilt if it is damaged.
+
+    Without a size, small images that all have one size keep it, and others get DEFAULT_SIDE. Images stay grey where all
+    are.
+    """
+    size = (size, size) if isinstance(size, int) else size
+    if size is not None and not all(1 <= side <= 4096 for side in size):
+        raise ValueError(f"image size should be from 1 to 4096 pixels, but got {size[0]}")
     folder = os.path.realpath(listing.root)
     files = [(printable(path), os.path.join(folder, path)) for path in listing.files["path"]]
-    place = root / FOLDER / f"{side}px-{_key(files)}"
+    place = root / FOLDER / f"{'x'.join(map(str, size)) if size else 'own'}px-{_key(files)}"
     place.parent.mkdir(parents=True, exist_ok=True)
     lock = file_lock(place.with_name(f".{place.name}.lock"), what=f"the image cache {place}")
     with lock, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow warns of odd metadata, and of large pictures that we refuse
-        found = _load(place, files, side)
+        found = _load(place, files)
         # A bad file may be readable by now: a disk or a network may have failed.
-        if found is None or any(not isinstance(decode(path, side), str) for name, path in files if name in found.bad):
-            _build(place, files, side, on_progress or (lambda done, total: None))
-            found = _load(place, files, side)
+        if found is None or any(
+            not isinstance(decode(path, found.images.shape[1:]), str) for name, path in files if name in found.bad
+        ):
+            _build(place, files, size, on_progress or (lambda done, total: None))
+            found = _load(place, files)
     if found is None:
         raise DataError(f"the image cache {place} was damaged while it was written: is the disk sound?")
     if not found.rows:
@@ -135,15 +148,15 @@ def _key(files: list[tuple[str, str]]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _load(place: Path, files: list[tuple[str, str]], side: int) -> ImageCache | None:
+def _load(place: Path, files: list[tuple[str, str]]) -> ImageCache | None:
     """The cache, its checksum compared; None where there is none or it is damaged."""
     try:
-        facts = check_json(read_json(place / FACTS), {"digest": str, "bad": {str: str}}, str(place))
+        facts = check_json(read_json(place / FACTS), {"digest": str, "bad": {str: str}, "shape": [int, 3]}, str(place))
         with (place / IMAGES).open("rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != facts["digest"]:
                 return None
         rows = [row for row, (name, _) in enumerate(files) if name not in facts["bad"]]
-        shape = (len(rows), side, side, 3)
+        shape = (len(rows), *facts["shape"])
         # "c": the system reads on demand, and writes to the array stay in memory. An empty file cannot be mapped.
         images = np.memmap(place / IMAGES, np.uint8, "c").reshape(shape) if rows else np.zeros(shape, np.uint8)
         return ImageCache(images, rows, facts["bad"], facts["digest"])
@@ -151,17 +164,31 @@ def _load(place: Path, files: list[tuple[str, str]], side: int) -> ImageCache | 
         return None
 
 
-def _build(place: Path, files: list[tuple[str, str]], side: int, on_progress: OnProgress) -> None:
+def _shape(files: list[tuple[str, str]], size: tuple[int, int] | None) -> tuple[int, int, int]:
+    """(height, width, channels) for these files; it looks at no more of them than it takes to know."""
+    sizes, all_grey = set[tuple[int, int]](), True
+    for found in filter(None, (look(path) for _, path in files)):
+        sizes.add(found[0])
+        all_grey = all_grey and found[1]
+        if not all_grey and (size is not None or len(sizes) > 1):
+            break
+    if size is None:
+        own = next(iter(sizes)) if len(sizes) == 1 else ()
+        size = own if own and set(own) <= set(KEPT_SIDES) else (DEFAULT_SIDE, DEFAULT_SIDE)
+    return *size, 1 if all_grey and sizes else 3
+
+
+def _build(place: Path, files: list[tuple[str, str]], size: tuple[int, int] | None, on_progress: OnProgress) -> None:
     """Decode every file. The facts are written last: without them, or with another checksum, there is no cache."""
     shutil.rmtree(place, ignore_errors=True)  # damaged, or left by a killed process: we hold the lock
     place.mkdir()
-    digest, bad = hashlib.sha256(), {}
+    digest, bad, shape = hashlib.sha256(), {}, _shape(files, size)
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with (place / IMAGES).open("wb") as images, ThreadPoolExecutor(min(32, workers)) as pool:
         for start in range(0, len(files), BLOCK):
             on_progress(start, len(files))
             block = files[start : start + BLOCK]
-            decoded = pool.map(lambda file: decode(file[1], side), block)
+            decoded = pool.map(lambda file: decode(file[1], shape), block)
             for (name, _), one in zip(block, decoded, strict=True):
                 if isinstance(one, str):
                     bad[name] = one
@@ -169,4 +196,4 @@ def _build(place: Path, files: list[tuple[str, str]], side: int, on_progress: On
                     images.write(one.tobytes())
                     digest.update(one.tobytes())
     on_progress(len(files), len(files))
-    write_atomically(place / FACTS, to_json({"digest": digest.hexdigest(), "bad": bad}).encode())
+    write_atomically(place / FACTS, to_json({"digest": digest.hexdigest(), "bad": bad, "shape": shape}).encode())

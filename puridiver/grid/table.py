@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,13 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from puridiver.errors import DataError, meant
+from puridiver.errors import meant
 from puridiver.grid.presets import PRESETS
 from puridiver.grid.run import LEDGER
 from puridiver.grid.spec import Grid
 from puridiver.metrics import METRICS
 from puridiver.runs.folder import SUMMARY, RunFolder
-from puridiver.runs.ledger import checked, read_ledgers
+from puridiver.runs.ledger import checked, read_ledgers, shown_method
 
 LAST = "last_accuracy"
 PAPER, PAPER_RUNS = "paper", 3  # what to compare with that is no method; runs behind each of its figures
@@ -31,6 +31,10 @@ CELL = ["grid", "method", "column"]
 SETTINGS = ["recipe", "memory", "network", "epochs", "precision", "device"]  # alike in all runs of a cell
 NUMBERS = {"mean": ".2f", "against": ".2f", "difference": "+.2f", "low_95": "+.2f", "high_95": "+.2f", "p": ".3f",
            "p_corrected": ".3f"}  # fmt: skip
+LATEX = str.maketrans({
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+})  # fmt: skip
 
 
 def read(places: Iterable[str | Path]) -> pd.DataFrame:
@@ -73,6 +77,7 @@ class Table:
     frame: pd.DataFrame
     shown: dict[str, pd.DataFrame]
     notes: list[str]
+    best: dict[str, pd.DataFrame] = field(default_factory=dict)  # which cells of a shown table are its columns' best
 
     def to_text(self) -> str:
         parts = [self.title]
@@ -91,16 +96,12 @@ class Table:
         return str(self.frame.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
     def to_latex(self) -> str:
-        """Booktabs tables."""
-        parts = []
-        for heading, frame in self.shown.items():
-            try:
-                styled = frame.style.hide(axis="index").format(escape="latex").format_index(escape="latex", axis=1)
-            except ImportError as error:
-                raise DataError("LaTeX tables need jinja2: pip install 'puridiver[report]'") from error
-            caption = re.sub(r"([%_&#$])", r"\\\1", f"{self.title}. {heading}. {'; '.join(self.notes)}.")
-            parts.append(styled.to_latex(hrules=True, caption=caption))
-        return "\n".join(parts).replace("±", r"$\pm$")
+        """Booktabs tables with the best cell of each column in bold."""
+        title = re.sub(r"^(table|figure) [^:]*: ", "", self.title, flags=re.I)  # LaTeX counts its tables itself
+        return "\n".join(
+            latex(frame, self.best.get(heading), f"{title}. {heading}. {'; '.join(self.notes)}.")
+            for heading, frame in self.shown.items()
+        )
 
 
 def markdown(frame: pd.DataFrame) -> str:
@@ -109,13 +110,29 @@ def markdown(frame: pd.DataFrame) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
 
 
+def latex(frame: pd.DataFrame, best: pd.DataFrame | None, caption: str) -> str:
+    """A data frame as a booktabs table, its source aligned; of the best cells the figure before brackets is bold."""
+    lines = [[str(cell).translate(LATEX) for cell in line] for line in [frame.columns, *frame.to_numpy()]]
+    for row, column in [] if best is None else np.argwhere(best.to_numpy()):
+        figure, bracket, rest = lines[row + 1][column].partition(" (")
+        lines[row + 1][column] = rf"\textbf{{{figure}}}{bracket}{rest}"
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    head, *body = [" & ".join(map(str.ljust, line, widths)) + r" \\" for line in lines]
+    return "\n".join([
+        r"\begin{table}", r"\centering", rf"\caption{{{(caption[:1].upper() + caption[1:]).translate(LATEX)}}}",
+        rf"\begin{{tabular}}{{l{'r' * (len(frame.columns) - 1)}}}", r"\toprule", head, r"\midrule", *body,
+        r"\bottomrule", r"\end{tabular}", r"\end{table}", "",
+    ])  # fmt: skip
+
+
 def build(
     rows: pd.DataFrame | Sequence[Mapping[str, Any]], grid: Grid | None = None, metric: str = LAST,
-    against: str | None = None,
+    against: str | None = None, whole: bool = False,
 ) -> Table:  # fmt: skip
     """The table of a grid from the rows of ledgers; without a grid, of everything that the rows have.
 
-    `metric` is the figure to show. `against` compares every method with one of them, or with the "paper".
+    `metric` is the figure to show. `against` compares every method with one of them, or with the "paper". `whole`
+    shows all rows and columns of the grid, also those of which nothing was run.
     """
     frame = rows if isinstance(rows, pd.DataFrame) else frame_of(rows)
     if grid is not None:  # "table1 recipe=paper" is Table 1 with a change
@@ -131,10 +148,10 @@ def build(
     title = grid.title if grid is not None else "Runs by method and column"
     if against is not None:
         return _compared(frame, title, f"{named} against {against}", against, metric)
-    return _by_method(frame, title, named, metric)
+    return _by_method(frame, title, named, metric, grid if whole else None)
 
 
-def _by_method(frame: pd.DataFrame, title: str, named: str, metric: str) -> Table:
+def _by_method(frame: pd.DataFrame, title: str, named: str, metric: str, whole: Grid | None) -> Table:
     """A row a method and a column a column, a table for each grid and data set."""
     summary, settings = summarise(frame, metric), [name for name in SETTINGS if name in frame]
     notes = [f"{named}, mean ± standard deviation (seeds)"]
@@ -142,15 +159,30 @@ def _by_method(frame: pd.DataFrame, title: str, named: str, metric: str) -> Tabl
     notes += ["diverged: runs whose network predicts nan in the end"] if summary["diverged"].any() else []
     mixed = [name for name in settings if (frame.groupby(CELL)[name].nunique() > 1).any()]
     notes += [f"some cells mix runs of different {name}" for name in mixed]
-    table = Table(title, summary, {}, notes)
+    table, titles = Table(title, summary, {}, notes), titles_of(frame)
+    lower = metric in METRICS and METRICS[metric].better == "lower"
     for (name, data), block in summary.assign(text=summary.apply(_cell, axis=1)).groupby(["grid", "data"], sort=False):
         runs = frame[(frame["grid"] == name) & (frame["data"] == data)]
         alike = [f"{each} {runs[each].iloc[0]}" for each in settings if runs[each].nunique() == 1]
         heading = ", ".join([*filter(None, (data, name)), *alike])
-        order = block["method"].unique(), [column.removeprefix(f"{data} ") for column in block["column"].unique()]
-        wide = block.assign(column=block["column"].str.removeprefix(f"{data} ")).pivot(index="method", columns="column")
-        table.shown[heading] = wide["text"].fillna("-").loc[order].rename_axis(columns=None).reset_index()
+        methods, columns = block["method"].unique(), block["column"].unique()
+        if whole is not None:
+            methods, columns = [m.title for m in whole.methods], [c.title for c in whole.columns if c.data == data]
+        wide = block.pivot(index="method", columns="column").reindex(index=methods)
+        text, means = (wide[each].reindex(columns=columns) for each in ("text", "mean"))
+        shown = text.astype(object).fillna("-").rename(index=titles)
+        shown.columns = [column.removeprefix(f"{data} ") for column in columns]
+        table.shown[heading] = shown.reset_index()
+        rounded = means.astype(float).round(1)
+        best = rounded.eq(rounded.min() if lower else rounded.max()) & (len(rounded.dropna(how="all")) > 1)
+        best.insert(0, "method", False)
+        table.best[heading] = best
     return table
+
+
+def titles_of(frame: pd.DataFrame) -> dict[str, str]:
+    """What the methods of rows are called in a table, by their names in the ledger."""
+    return {row["method"]: shown_method(row) for row in frame.to_dict("records")}
 
 
 def summarise(frame: pd.DataFrame, metric: str = LAST) -> pd.DataFrame:
@@ -185,6 +217,8 @@ def _compared(frame: pd.DataFrame, title: str, what: str, against: str, metric: 
     """Every method against one of them, or against the paper, with p corrected for all comparisons (Holm)."""
     from statsmodels.stats.multitest import multipletests
 
+    titles = titles_of(frame)
+    against = next((name for name, title in titles.items() if title == against and name != against), against)
     if against == PAPER:
         cells = summarise(frame, metric).to_dict("records")
         lines = [{**{name: cell[name] for name in CELL}, **against_paper(cell)} for cell in cells]
@@ -199,7 +233,7 @@ def _compared(frame: pd.DataFrame, title: str, what: str, against: str, metric: 
         known = family & found["p"].notna()
         if known.any():
             found.loc[known, "p_corrected"] = multipletests(found.loc[known, "p"], method="holm")[1]
-    text = found[[*CELL, "pairs"]].copy()
+    text = found[[*CELL, "pairs"]].replace({"method": titles})
     for name, form in NUMBERS.items():
         text[name] = ["-" if pd.isna(value) else format(value, form) for value in found[name]]
     notes = [f"p: {how}, two-sided", "p_corrected: Holm's correction, once over single columns, once over all columns"]
@@ -208,8 +242,8 @@ def _compared(frame: pd.DataFrame, title: str, what: str, against: str, metric: 
 
 def _paired_lines(frame: pd.DataFrame, against: str) -> list[dict[str, Any]]:
     """A line for each other method and column, and one for each method over several columns together."""
-    titles, lines = frame["method"].unique(), []
-    if against not in titles:
+    titles, lines = list(titles_of(frame).values()), list[dict[str, Any]]()
+    if against not in frame["method"].unique():
         known = ", ".join(map(repr, titles))
         raise ValueError(f"against should be {PAPER!r} or one of {known}, but got {against!r}{meant(against, titles)}")
     place = ["grid", "column", "seed"]

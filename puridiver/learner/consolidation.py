@@ -53,11 +53,12 @@ class Consolidations:
         if self._running is not None:
             raise ConsolidatingError(f"a consolidation is under way: finish it, or close its iterator, before {before}")
 
-    def abandon(self) -> None:
-        """End a consolidation that was saved and loaded: the learner observes instead of continuing it."""
-        self.check_none_under_way("observing")
-        self._learner.trainer.end_consolidation()
-        self._end(None)
+    def abandon(self, before: str) -> None:
+        """End a consolidation that was saved and loaded, if there is one: the learner does not continue it."""
+        self.check_none_under_way(before)
+        if self.begun is not None:
+            self._learner.trainer.end_consolidation()
+            self._end(None)
 
     def _begin(self, me: object, epochs: int | None) -> Generator[int, None, None]:
         learner, memory = self._learner, self._learner.memory
@@ -81,7 +82,7 @@ class Consolidations:
 
     def _next_epoch(self, steps: Generator[int, None, None]) -> int | None:
         """Train for one epoch; None after the last."""
-        with learning():
+        with learning(), self._learner.monitor.timing("consolidating"):
             epoch = next(steps, None)
         if epoch is not None and self.begun is not None:
             self.begun = Consolidation(epoch + 1, self.begun.epochs)
@@ -96,3 +97,4 @@ class Consolidations:
             steps.close()
         self.count += self.begun is not None and self.begun.epochs_done > 0
         self.begun = None
+        self._learner.edits.apply()

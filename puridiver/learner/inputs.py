@@ -39,21 +39,75 @@ def as_whole(value: Any, what: str, least: int, unit: str = "") -> int:
     return int(value)
 
 
-# Images ------------------------------------------------------------------------------------------------------------
+# Images and vectors ------------------------------------------------------------------------------------------------
 
 
-def as_image_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
-    """(height, width, channels) of the images a learner is made for."""
-    whole = isinstance(shape, tuple | list) and len(shape) == 3 and all(map(is_whole, shape))
-    if not whole or shape[2] not in (1, 3) or min(shape[:2]) < 4:
-        raise _error("image_shape", "(height, width, channels) with at least 4 px and 1 or 3 channels", shape)
+def as_input_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """(height, width, channels) of the images that a learner is made for, or (d,) of vectors."""
+    whole = isinstance(shape, tuple | list) and all(map(is_whole, shape))
+    if whole and len(shape) == 1 and shape[0] >= 1:
+        return (int(shape[0]),)
+    if not whole or len(shape) != 3 or shape[2] not in (1, 3) or min(shape[:2]) < 4:
+        images = "(height, width, channels) of images with at least 4 px and 1 or 3 channels"
+        raise _error("input_shape", f"{images}, or (d,) of vectors", shape)
     return int(shape[0]), int(shape[1]), int(shape[2])
 
 
-def as_images(images: Any, image_shape: tuple[int, int, int]) -> Tensor:
-    """uint8 (N, H, W, C) from an array or tensor of that shape: uint8, or floats in [0, 1].
+def shape_of(samples: Any) -> tuple[int, ...]:
+    """The `input_shape` of a batch: floats (N, d) are vectors; others are images, perhaps without channels."""
+    array = samples if isinstance(samples, Tensor) else np.asarray(samples)
+    shape = tuple(array.shape)
+    is_float = array.is_floating_point() if isinstance(array, Tensor) else array.dtype.kind == "f"
+    if len(shape) == 2 and shape[1] and is_float:
+        return shape[1:]
+    channels_last = len(shape) == 4 and shape[3] in (1, 3)
+    if len(shape) not in (3, 4) or 0 in shape[1:] or not (len(shape) == 3 or channels_last or shape[1] in (1, 3)):
+        raise _error("images", "(N, H, W), (N, H, W, 1 or 3) or (N, 1 or 3, H, W), or vectors, floats (N, d)", shape)
+    if len(shape) == 3 or channels_last:
+        return (*shape[1:], 1)[:3]
+    return (*shape[2:], shape[1])
 
-    Grey images may leave out the last axis.
+
+def as_batch(samples: Any, input_shape: tuple[int, ...]) -> Tensor:
+    """A batch of the samples that a learner is made for, as it holds them: `as_images` or `as_vectors`."""
+    return as_vectors(samples, input_shape) if len(input_shape) == 1 else as_images(samples, input_shape)
+
+
+def as_vectors(vectors: Any, input_shape: tuple[int, ...]) -> Tensor:
+    """Finite float32 (N, d) from an array or tensor of numbers."""
+    if not isinstance(vectors, Tensor):
+        try:
+            array = np.asarray(vectors)
+        except (ValueError, RuntimeError, TypeError) as error:
+            raise ValueError(f"vectors should be one array of numbers, all of one length: {error}") from error
+        if array.dtype.kind not in "fiub":
+            raise _error("vectors", "numbers", f"an array of {array.dtype}")
+        with np.errstate(over="ignore"):  # infinity is refused below
+            vectors = torch.from_numpy(np.array(array, np.float32, order="C"))
+    check_dense(vectors, "vectors")
+    if vectors.is_complex():
+        raise _error("vectors", "real numbers", vectors.dtype)
+    found, shape = vectors.detach(), tuple(vectors.shape)
+    if shape and not shape[0]:
+        raise ValueError("the batch is empty: vectors should hold at least one vector")
+    if shape[1:] != input_shape:
+        advice = ": a single vector is a batch of one, vector[None]" if shape == input_shape else ""
+        raise ValueError(f"vectors should have the shape (N, {input_shape[0]}), but got {shape}{advice}")
+    found = found.to(torch.float32)
+    if not bool(found.isfinite().all()):
+        raise ValueError("vectors should be finite numbers that fit in float32, but there is nan or infinity")
+    return found
+
+
+def channels_first(samples: Tensor) -> Tensor:
+    """Images (N, H, W, C) as networks take them, (N, C, H, W); vectors as they are."""
+    return samples.permute(0, 3, 1, 2).contiguous() if samples.ndim == 4 else samples
+
+
+def as_images(images: Any, input_shape: tuple[int, ...]) -> Tensor:
+    """uint8 (N, H, W, C) from an array or tensor of that shape, or (N, C, H, W): uint8, or floats in [0, 1].
+
+    Grey images may leave out the axis of channels. An image has more than 3 px, so that no shape means two things.
     """
     if not isinstance(images, Tensor):
         try:
@@ -70,17 +124,21 @@ def as_images(images: Any, image_shape: tuple[int, int, int]) -> Tensor:
     shape = tuple(images.shape)
     if shape and not shape[0]:
         raise ValueError("the batch is empty: images should hold at least one image")
-    allowed = (image_shape, image_shape[:2]) if image_shape[2] == 1 else (image_shape,)
+    channels_before = (input_shape[2], *input_shape[:2])
+    allowed = (input_shape, channels_before, *[input_shape[:2]] * (input_shape[2] == 1))
     if shape[1:] not in allowed:
         advice = ": a single image is a batch of one, image[None]" if shape in allowed else ""
-        raise ValueError(f"images should have the shape (N, {str(image_shape)[1:]}, but got {shape}{advice}")
+        either = " or ".join(f"(N, {str(one)[1:]}" for one in allowed[:2])
+        raise ValueError(f"images should have the shape {either}, but got {shape}{advice}")
     images = images.detach()
+    if shape[1:] == channels_before != input_shape:
+        images = images.permute(0, 2, 3, 1)
     if images.dtype.is_floating_point:
         low, high = float(images.min()), float(images.max())
         if not (low >= 0 and high <= 1):  # nan fails too
             raise ValueError(f"images of floats should be finite and in [0, 1], but got {low:g} to {high:g}")
         images = (images * 255).round().to(torch.uint8)
-    return images.reshape(-1, *image_shape)
+    return images.reshape(-1, *input_shape)
 
 
 # Labels and classes ------------------------------------------------------------------------------------------------
@@ -161,19 +219,29 @@ def _unknown(label: Label, known: Iterable[Label], advice: str) -> ValueError:
     return _error("labels", f"among the classes {few(map(repr, known)) or '(none yet)'}", f"{label!r}; {advice}")
 
 
-def as_corrections(
-    labels: Any, known: Mapping[Label, int], seen: int, ids: Mapping[int, SourceId] | None = None
-) -> dict[int, int | None]:
-    """Class ids (or None) by arrival, from labels by arrival; or by id, with `ids` (those held, by arrival)."""
+def as_keys(keys: Any, by_id: bool) -> list[SourceId]:
+    """By which samples are named, without repeats: arrivals, or ids."""
+    if isinstance(keys, str) or not isinstance(keys, Iterable) or getattr(keys, "ndim", 1) == 0:
+        raise _error("samples", "named in a list, such as [17] or ['photo-17.png']", repr(keys))
+    found: dict[SourceId, None] = {}
+    for key in keys:
+        if by_id and not (isinstance(key, str) or is_whole(key)):
+            raise _error("ids", "integers or strings", repr(key))
+        if not by_id and not (is_whole(key) and key >= 0):
+            raise _error("arrivals", "whole numbers from 0 on", repr(key))
+        found[int(key) if is_whole(key) else str(key)] = None
+    return list(found)
+
+
+def as_corrections(labels: Any, known: Mapping[Label, int], by_id: bool) -> dict[SourceId, int | None]:
+    """Class ids (or None) by arrival or id, from labels by arrival or id."""
     if not isinstance(labels, Mapping):
-        example = "arrival: label, such as {17: 'dog'}" if ids is None else "id: label, such as {'photo-17.png': 'dog'}"
+        example = "id: label, such as {'photo-17.png': 'dog'}" if by_id else "arrival: label, such as {17: 'dog'}"
         raise _error("corrections", f"a dict of {example}", f"a {type(labels).__name__}")
     for key, label in labels.items():
-        if ids is None and not (is_whole(key) and 0 <= key < seen):
-            raise _error("arrivals", f"whole numbers below {seen}, the samples seen so far", repr(key))
         if not (label is None or isinstance(label, str) or is_whole(label)):  # True would be class 1, and 3.0 class 3
             raise _error("the label of a correction", "an integer, a string or None", f"{label!r} for {key!r}")
         if label is not None and label not in known:
             raise _unknown(label, known, "a correction adds no class: a growing learner observes an image of it first")
-    by_arrival = labels if ids is None else {arrival: labels[key] for arrival, key in ids.items() if key in labels}
-    return {int(arrival): None if label is None else known[label] for arrival, label in by_arrival.items()}
+    new = [None if label is None else known[label] for label in labels.values()]
+    return dict(zip(as_keys(labels, by_id), new, strict=True))

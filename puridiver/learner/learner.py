@@ -6,25 +6,29 @@ import inspect
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from puridiver import discovery, plugins
-from puridiver.errors import DataError, first_line
-from puridiver.learner import inputs, storage
+from puridiver.errors import DataError, few, first_line
+from puridiver.learner import inputs, sources, storage
 from puridiver.learner.audit import AuditRow, audit_rows
 from puridiver.learner.consolidation import Consolidations
+from puridiver.learner.edits import REMEMBERED_IDS, Corrected, Edits
 from puridiver.learner.inputs import Label, SourceId
 from puridiver.learner.lock import FairLock, exclusive
+from puridiver.learner.monitor import Monitor
 from puridiver.learner.predictor import Predictor, check_finite
+from puridiver.learner.snapshot import Snapshot
+from puridiver.learner.verdicts import Observed, pixel_votes, posterior
 from puridiver.memory import SAMPLERS, Moment, Sampler, Samples
-from puridiver.nets import Network, choose_network
+from puridiver.nets import Backbone, Network, as_backbone, choose_network, fine_tuned
 from puridiver.options import Options, check_reached, resolve
 from puridiver.runtime.device import choose_runtime, learning
 from puridiver.trainers import SET_NAMES, TRAINERS, NoiseHint, Split, Trainer, TrainerContext, split_memory
@@ -36,20 +40,21 @@ NO_CLASS = "the learner knows no class yet: observe a batch first, or name class
 
 
 class Learner:
-    """Learns online from images whose labels may be wrong.
+    """Learns online from images, or vectors, whose labels may be wrong.
 
     Parameters
     ----------
     classes
         The class labels (all integers or all strings), a number n for 0 to n - 1, or None: classes join as they appear.
-    image_shape
-        (height, width, channels) of the images; 1 or 3 channels.
+    input_shape
+        (height, width, channels) of images, with 1 or 3 channels, or (d,) of vectors, such as embeddings.
     memory
         How many samples the episodic memory holds.
     sampler, trainer, recipe, network
         Names as listed by `puridiver methods`; sampler, trainer and network may be a class of your own
-        (`puridiver.register`). For images under 24 px some values of a recipe are replaced
-        (`puridiver.options.SUITS_TINY_IMAGES`). The network "auto" goes by image size, and is a small one on a CPU.
+        (`puridiver.register`). For vectors and for small or grey images some values of a recipe are replaced
+        (`puridiver.options.suited_to`). The network "auto" goes by the input, and is a small one on a CPU.
+        The network may also be a module that maps images to features, a `Backbone`, or "timm:..." or "hf:...".
     device, precision, graphs
         "auto", "cpu", "cuda" or "cuda:N". On a GPU: "auto" (bfloat16 convolutions where the GPU has them), "float32"
         or "bfloat16"; and whether steps are captured as CUDA graphs. A CPU computes in float32, uncaptured.
@@ -66,9 +71,9 @@ class Learner:
     Examples
     --------
     >>> import numpy as np, puridiver
-    >>> learner = puridiver.Learner(classes=["cat", "dog"], image_shape=(8, 8, 1), memory=20, epochs=1)
+    >>> learner = puridiver.Learner(classes=["cat", "dog"], input_shape=(8, 8, 1), memory=20, epochs=1)
     >>> images = np.zeros((4, 8, 8, 1), dtype=np.uint8)
-    >>> learner.observe(images, ["cat", "dog", "dog", "cat"])
+    >>> learner.observe(images, ["cat", "dog", "dog", "cat"]).arrivals
     range(0, 4)
     >>> learner.consolidate()
     >>> learner.predict(images).shape
@@ -81,13 +86,13 @@ class Learner:
     def __init__(
         self,
         classes: int | Iterable[Label] | None = None,
-        image_shape: tuple[int, int, int] = (32, 32, 3),
+        input_shape: tuple[int, ...] = (32, 32, 3),
         memory: int = 500,
         *,
         sampler: str | type[Sampler] = "puridiver",
         trainer: str | type[Trainer] = "puridiver",
         recipe: str | Options = "puridiver",
-        network: str | type[Network] = "auto",
+        network: str | type[Network] | nn.Module | Backbone = "auto",
         device: str = "auto",
         precision: str = "auto",
         graphs: bool = True,
@@ -96,7 +101,7 @@ class Learner:
         hint: NoiseHint | None = None,
         **options: Any,
     ) -> None:
-        self.classes, self.image_shape = inputs.as_classes(classes), inputs.as_image_shape(image_shape)
+        self.classes, self.input_shape = inputs.as_classes(classes), inputs.as_input_shape(input_shape)
         self.capacity = inputs.as_whole(memory, "memory", 1, " sample")
         self.seed = inputs.as_whole(seed, "seed", 0)
         if hint is not None and not isinstance(hint, NoiseHint):
@@ -104,95 +109,149 @@ class Learner:
         self.grow, self.hint = bool(grow) or classes is None, hint
         plugins.load_all()
         arguments = [name for name in inspect.signature(Learner).parameters if name != "options"]
-        sampler, self.trainer_name, network = map(plugins.as_name, (sampler, trainer, network))
-        kind = self._trainer_class = discovery.find("trainer", TRAINERS, self.trainer_name)
-        self.options = resolve(recipe, self.image_shape, None, options, arguments, method_defaults=kind.suits)
-        self.sampler: Sampler = discovery.find("sampler", SAMPLERS, sampler)(self.options)
         self.runtime = choose_runtime(device, precision, bool(graphs))
-        self.network = choose_network(network, self.image_shape, self.runtime.device)
+        self.backbone = as_backbone(network)
+        sampler, self.trainer_name = map(plugins.as_name, (sampler, trainer))
+        self._network = self._network_for(network)
+        kind = self._trainer_class = discovery.find("trainer", TRAINERS, self.trainer_name)
+        self.options = resolve(recipe, self.sample_shape, None, options, arguments, method_defaults=kind.suits)
+        self.sampler: Sampler = discovery.find("sampler", SAMPLERS, sampler)(self.options)
+        self.network = self._network if isinstance(self._network, str) else self._network.name
         # Sampler, trainer and network as `puridiver.options` names them.
         self.methods = f"sampler {self.sampler.name}", f"trainer {self.trainer_name}", f"network {self.network}"
         check_reached(options, self.methods)
-        self.memory = self.sampler.memory_class(self.sampler, self.capacity, self.image_shape, self.runtime)
-        self.source_ids: dict[int, SourceId] = {}  # by arrival; those of evicted samples go now and then
+        self.memory = self.sampler.memory_class(self.sampler, self.capacity, self.sample_shape, self.runtime)
+        self.source_ids: dict[int, SourceId] = {}  # by arrival; old ones of evicted samples go now and then
         seeds = zip(("trainer", "sampler"), np.random.SeedSequence(self.seed).generate_state(2).tolist(), strict=True)
         self.generators = {name: torch.Generator().manual_seed(seed) for name, seed in seeds}
         self.seen, self.seen_of = 0, Counter[int]()  # samples, and those of each class id
         self.has_said_nan = False  # among its predictions: it has diverged
         # Whoever changes the learner, or reads the live network, holds the lock. Predictions read snapshots.
         self.lock, self._saving = FairLock(), threading.Lock()
-        self.consolidating = Consolidations(self)
-        self._class_ids: dict[Label, int] = {}
+        self.consolidating, self.edits, self.monitor = Consolidations(self), Edits(self), Monitor(self.runtime)
+        self.class_ids: dict[Label, int] = {}
         if self.classes:
             self._set_classes(self.classes)
 
     def __repr__(self) -> str:
+        kind = "vectors" if len(self.input_shape) == 1 else "images"
+        frozen = self.backbone is not None and self.backbone.is_frozen
+        of_backbone = f" on features of {type(self.backbone.module).__name__}" if self.backbone and frozen else ""
         return (
-            f"<Learner: {len(self.classes)} classes{', growing' if self.grow else ''}; images "
-            f"{'x'.join(map(str, self.image_shape))}; sampler {self.sampler.name}, trainer {self.trainer_name}, "
-            f"network {self.network} on {self.runtime.device}; {self.seen} samples seen, {len(self.memory)} in "
-            f"a memory of {self.capacity}>"
+            f"<Learner: {len(self.classes)} classes{', growing' if self.grow else ''}; {kind} "
+            f"{'x'.join(map(str, self.input_shape))}; sampler {self.sampler.name}, trainer {self.trainer_name}, "
+            f"network {self.network}{of_backbone} on {self.runtime.device}; {self.seen} samples seen, "
+            f"{len(self.memory)} in a memory of {self.capacity}>"
         )
 
     # Learning --------------------------------------------------------------------------------------------------
 
-    def observe(self, images: Any, labels: Any, ids: Any = None) -> range:
+    def observe(self, images: Any, labels: Any, ids: Any = None, *, judge: bool = True) -> Observed:
         """Learn from one batch of the stream, once, and let the sampler decide what the memory keeps.
 
-        Returns the arrivals of the images, by which `audit` and `correct` name them. Images are uint8 (N, H, W, C), or
-        floats in [0, 1]. `ids`, strings or integers of your own, stay with what the memory keeps (`held_ids`, `audit`).
-        A `ValueError` leaves the learner unchanged. A large batch, of more than four times the option `batch_size`, is
-        learnt from in parts, since it has as much to teach as small ones.
+        Returns the arrivals of the images, and how likely each label is right, judged before it is learnt. Images are
+        uint8, or floats in [0, 1], (N, H, W, C) or (N, C, H, W); vectors are finite floats (N, d). `ids`, strings or
+        integers of your own, stay with what the memory keeps (`held_ids`, `audit`). A `ValueError` leaves the learner
+        unchanged. A large batch, of more than four times the option `batch_size`, is learnt from in parts, since it has
+        as much to teach as small ones. `judge=False` saves the judgement, and on a GPU the wait for it.
         """
-        x = inputs.as_images(images, self.image_shape)
+        x = inputs.as_batch(images, self.input_shape)
         given = inputs.as_labels(labels, len(x))
         own_ids = None if ids is None else inputs.as_labels(ids, len(x), "ids")
-        return self.lock.run(self._observe, x, given, own_ids)
+        return self.lock.run(self.monitor.timing("observing")(self._observe), x, given, own_ids, judge)
 
-    def _observe(self, images: Tensor, labels: list[Label], ids: list[SourceId] | None) -> range:
-        numbers, new = inputs.class_ids(labels, self._class_ids, self.grow)
-        if self.consolidating.begun is not None:
-            self.consolidating.abandon()
+    def observe_all(self, source: Any, keys: Sequence[str] = sources.KEYS) -> range:
+        """`observe` every item of a torch Dataset or DataLoader or a Hugging Face Dataset, in its order.
+
+        Items are (image, label) or dicts with these `keys`. A DataLoader decides the batches; other sources come by
+        the option `stream_batch`, or `batch_size`. Returns the arrivals. An error in the middle leaves the learner with
+        what it has observed until then.
+        """
+        first = self.seen
+        for images, labels in sources.batches(source, self.options.stream_batch or self.options.batch_size, keys):
+            self.observe(images, labels)
+        return range(first, self.seen)
+
+    def _observe(self, images: Tensor, labels: list[Label], ids: list[SourceId] | None, judge: bool) -> Observed:
+        numbers, new = inputs.class_ids(labels, self.class_ids, self.grow)
+        self.consolidating.abandon("observing")
         if new:
             self._set_classes(self.classes + new)
         first, n_parts = self.seen, -(-len(images) // (LARGE * self.options.batch_size))
+        verdicts = list[Tensor | None]()
         with learning():
             for part, part_numbers in zip(images.tensor_split(n_parts), numbers.tensor_split(n_parts), strict=True):
-                self._learn(part, part_numbers)
+                verdicts.append(self._learn(part, part_numbers, judge))
                 self.seen += len(part)
                 self.seen_of.update(part_numbers.tolist())
         arrivals = range(first, self.seen)
         self.predictor.publish(learnt_online=self._trainer.learns_online)
         if ids is not None:  # not before: if learning fails, the next samples would inherit them
             self.source_ids |= zip(arrivals, ids, strict=True)
-        if len(self.source_ids) > 2 * self.capacity:  # at every batch the host would wait for a GPU
-            self.source_ids = self.held_ids()
-        return arrivals
+        if len(self.source_ids) > self.capacity + 2 * REMEMBERED_IDS:  # at every batch the host would wait for a GPU
+            recent = list(self.source_ids.items())[-REMEMBERED_IDS:]
+            self.source_ids = dict(sorted({**self.held_ids(), **dict(recent)}.items()))
+        p_right = np.full(len(labels), np.nan, np.float32)
+        suggested = list(labels)
+        if judge:
+            judged = torch.cat([verdict for verdict in verdicts if verdict is not None], dim=1)
+            p_right, classes, _ = self.runtime.read(judged).numpy()
+            for row in np.flatnonzero(np.isfinite(p_right)):
+                suggested[row] = self.classes[int(classes[row])]
+        return Observed(arrivals, p_right, suggested)
 
-    def _learn(self, images: Tensor, numbers: Tensor) -> None:
-        """Train on a stream batch, and offer it to the memory."""
+    def _learn(self, images: Tensor, numbers: Tensor, judge: bool) -> Tensor | None:
+        """Train on a stream batch, and offer it to the memory; `_verdict` of it, before that."""
         options, trainer, memory, generator = self.options, self._trainer, self.memory, self.generators["sampler"]
-        # (N, H, W, C) as given to (N, C, H, W) on the device, where the turn costs nothing.
-        x, y = self.runtime.move(images).permute(0, 3, 1, 2).contiguous(), self.runtime.move(numbers)
+        x, y = self.as_samples(self.runtime.move(images)), self.runtime.move(numbers)
         # BatchNorm has no statistics of one: memory samples join a single image before any consolidation.
         replays = options.replay == "always" or (
             options.replay == "after_first_consolidation" and (self.consolidating.count > 0 or len(x) == 1)
         )
         replayed = None
-        if replays and len(memory.samples) and trainer.learns_online:
-            replayed = memory.replay(options.batch_size, trainer.strong_view, generator)
+        if replays and len(memory.samples) and trainer.learns_online and trainer.replay_size:
+            replayed = memory.replay(trainer.replay_size, trainer.strong_view, generator, trainer.replay_ahead)
         full = len(memory.samples) == memory.capacity
         freeze = options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and full
-        if self.predictor.weighs:
-            self.predictor.weigh(x, y)
+        verdict = self._verdict(x, y, numbers, judge)
         loss = trainer.observe(x, y, replayed, freeze)
-        arrivals = torch.arange(self.seen, self.seen + len(x), device=x.device)
-        batch = Samples(x, y, arrivals, torch.zeros(len(x), device=x.device), torch.full_like(y, -1))
-        moment = Moment(
-            trainer.models[0], loss, len(self.classes), self.seen, generator,
+        self.monitor.note(loss, verdict, y)
+        if trainer.fills_memory:
+            arrivals = torch.arange(self.seen, self.seen + len(x), device=x.device)
+            own = torch.zeros(len(x), device=x.device), torch.full_like(y, -1), trainer.vectors
+            moment = self.moment(loss, None if replayed is None else replayed.arrivals)
+            memory.update(Samples(x, y, arrivals, *own), moment, trainer.on_candidates)
+        return verdict
+
+    def _verdict(self, x: Tensor, y: Tensor, numbers: Tensor, judge: bool) -> Tensor | None:
+        """Of each arriving label: how likely it is right, the likeliest class and the predicted one, (3, N).
+
+        nan: nothing is known of it. None: nobody wants to know.
+        """
+        predicted, n_seen = self.predictor.judge(x, y, judge), sum(n > 0 for n in self.seen_of.values())
+        if not judge:
+            return None
+        if predicted is None or n_seen < 2:
+            return torch.full((3, len(y)), torch.nan, device=y.device)
+        if not (self._trainer.learns_online or self.consolidations):
+            predicted = torch.full_like(predicted, torch.nan)
+        held, said = self.memory.held(), predicted
+        if len(held):
+            said = torch.stack([said, pixel_votes(x, held.images, held.labels, len(self.classes))]).nanmean(dim=0)
+        found = posterior(said, y, n_seen)
+        known = self.runtime.move(torch.tensor([self.seen_of[number] > 0 for number in numbers.tolist()]))
+        p_right = torch.where(known, found.gather(1, y[:, None]).squeeze(1), torch.nan)
+        named = torch.where(predicted[:, 0].isfinite(), predicted.argmax(dim=1), torch.nan)
+        return torch.stack([p_right, found.argmax(dim=1).float(), named])
+
+    def moment(self, loss: Tensor | None = None, replayed: Tensor | None = None) -> Moment:
+        """What a sampler is told: with the loss of the batch that has arrived, or else that of the last ones."""
+        trainer, generator = self.trainer, self.generators["sampler"]
+        return Moment(
+            trainer.models[0], self.monitor.loss if loss is None else loss, len(self.classes), self.seen, generator,
             partial(trainer.strong_view, generator=generator), self.runtime, self.seen_of,
+            replayed,
         )  # fmt: skip
-        memory.update(batch, moment, trainer.on_candidates)
 
     def consolidate(self, epochs: int | None = None, on_epoch: Callable[[int], None] | None = None) -> None:
         """Train on the memory for some epochs (by default the recipe's); `on_epoch` is called after each.
@@ -229,31 +288,91 @@ class Learner:
 
     def _answer(self, images: Any, live: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities, and the labels of their columns."""
-        x = inputs.as_images(images, self.image_shape)
+        x = inputs.as_batch(images, self.input_shape)
         if not self.classes:
             raise ValueError(NO_CLASS)
         if live or self.predictor.needs_lock:
-            x = self.runtime.move(x).permute(0, 3, 1, 2).contiguous()
-            p, labels = self.lock.run(self.predictor.predict, x, live)
+            moved = self.runtime.move(x)
+            p, labels = self.lock.run(lambda: self.predictor.predict(self.as_samples(moved), live))
             found = self.runtime.read(p.float()).numpy()
         else:
-            p, labels = self.predictor.predict(x.cpu().permute(0, 3, 1, 2).contiguous())
+            p, labels = self.predictor.predict(self.as_samples(x.cpu()))
             found = p.float().numpy()
         if not np.isfinite(found).all():
             self.has_said_nan = True
         return found, labels
 
+    def snapshot(self) -> Snapshot:
+        """What predicts now, for other threads: it never changes and waits for nobody. Takes a few milliseconds."""
+        if not self.classes:
+            raise ValueError(NO_CLASS)
+        frozen = self.lock.run(self.predictor.frozen) if self.predictor.needs_lock else self.predictor.frozen()
+        self.runtime.wait()  # until the copies are made
+
+        def as_samples(images: Any) -> Tensor:
+            return self.as_samples(inputs.as_batch(images, self.input_shape).to(self.runtime.device))
+
+        return Snapshot(frozen, as_samples, self.seen)
+
+    # Changing what it holds ------------------------------------------------------------------------------------
+
     @exclusive
-    def correct(self, labels: Mapping[Any, Label | None], *, by_id: bool = False) -> int:
-        """Replace the labels of memory samples; returns how many of them are held.
+    def correct(self, labels: Mapping[Any, Label | None], *, by_id: bool = False, images: Any = None) -> Corrected:
+        """Replace the labels of memory samples.
 
         Samples are named by arrival, or with `by_id` by the ids that you gave to `observe`. Tell it every label that a
         person has checked, also those found right: `audit` and the trainer `puridiver` no longer doubt them, and the
         sampler `puridiver` evicts others first. None undoes it: the sample gets back the label that it came with.
+
+        With `images`, one for each label and in their order, the sampler may choose samples again that it had dropped.
+        During a consolidation corrections wait for its end. The learner remembers the ids of what it holds and of the
+        last 10,000 samples or more that had one: an older id is `unknown`, while every arrival so far is known.
         """
-        self.consolidating.check_none_under_way("correcting labels")
-        new = inputs.as_corrections(labels, self._class_ids, self.seen, self.held_ids() if by_id else None)
-        return self.memory.correct(new)
+        return self.edits.correct(labels, by_id, images)
+
+    @exclusive
+    def forget(self, ids: Iterable[Any], *, by_id: bool = False) -> int:
+        """Remove samples and their ids from the memory; returns how many of them it holds.
+
+        Samples are named as in `correct`. During a consolidation they go at its end. Weights that learnt from them stay
+        as they are.
+        """
+        return self.edits.forget(ids, by_id)
+
+    @exclusive
+    def remove_class(self, label: Label) -> None:
+        """Remove a class with its memory samples: it is not predicted any more. If it comes again, it is a new one.
+
+        During a consolidation this is a `ConsolidatingError`.
+        """
+        (label,) = inputs.as_labels([label], 1, "label")
+        if label not in self.class_ids or len(self.classes) == 1:
+            known = few(map(repr, self.classes)) or "(none yet)"
+            raise ValueError(f"label should be one of the classes {known}, and not the last one, but got {label!r}")
+        self.consolidating.abandon("removing a class")
+        number = self.class_ids[label]
+        classes = self.classes[:number] + self.classes[number + 1 :]
+        self.memory.drop_class(number, self.trainer.keeps_logits)
+        self.trainer.drop_class(number)
+        self.predictor.drop_class(number, classes)
+        self.seen_of = Counter({k - (k > number): n for k, n in self.seen_of.items() if k != number})
+        self.classes, self.class_ids = classes, {label: number for number, label in enumerate(classes)}
+
+    @exclusive
+    def resize(self, memory: int) -> None:
+        """Let the memory hold so many samples; if it holds more, the sampler chooses which of them stay.
+
+        A smaller memory is a `ConsolidatingError` during a consolidation.
+        """
+        places = inputs.as_whole(memory, "memory", 1, " sample")
+        if places < self.capacity:
+            self.consolidating.abandon("making the memory smaller")
+        if self.seen:
+            with learning():
+                self.memory.resize(places, self.moment(), self.trainer.on_candidates)
+        else:
+            self.memory.resize(places)
+        self.capacity = places
 
     @exclusive
     def held_ids(self) -> dict[int, SourceId]:
@@ -294,6 +413,8 @@ class Learner:
             "consolidation": begun._asdict() if begun else None,
             "sets": dict(zip(SET_NAMES, sets.sizes(), strict=True)) if sets else None,  # of the last memory epoch
             "diverged": self.has_said_nan,
+            "pending": len(self.edits.pending),  # corrections and removals that wait for the end of a consolidation
+            **self.monitor.figures(),
         }
 
     @property
@@ -326,27 +447,39 @@ class Learner:
     @exclusive
     def __reduce__(self) -> tuple[Any, ...]:
         """For `copy.deepcopy` and `pickle`: what `save` would write."""
-        return Learner._restore, (*self.state(), str(self.runtime.device))
+        return Learner._restore, (*self.state(), str(self.runtime.device), self.backbone)
 
     @classmethod
     def load(
-        cls, folder: str | Path, device: str = "auto", grow: bool | None = None, memory: int | None = None
+        cls,
+        folder: str | Path,
+        device: str = "auto",
+        grow: bool | None = None,
+        memory: int | None = None,
+        network: nn.Module | Backbone | str | None = None,
     ) -> Learner:
-        """A saved learner, or that of a run. `grow` sets anew if classes may join, `memory` a larger memory.
+        """A saved learner, or that of a run. `grow` sets anew if classes may join, `memory` resizes it (`resize`).
 
+        A save does not hold the backbone that a learner was made with: give it again as `network`, unless it was named.
         A `DataError` names what is missing, damaged or does not fit in the save.
         """
-        settings, tensors = storage.read_learner(Path(folder), grow, memory)
+        settings, tensors = storage.read_learner(Path(folder), grow)
+        backbone = storage.given_backbone(settings, network, folder)
         choose_runtime(device)  # a device that is not there is no fault of the save
         try:
-            return cls._restore(settings, tensors, device)
+            learner = cls._restore(settings, tensors, device, backbone)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, OverflowError) as error:
             why = f"it lacks {error}" if isinstance(error, KeyError) else first_line(error)
             raise DataError(f"{folder} does not hold a whole learner of this version: {why}") from error
+        if memory is not None:
+            learner.resize(memory)
+        return learner
 
     @classmethod
-    def _restore(cls, settings: dict[str, Any], tensors: dict[str, Tensor], device: str) -> Learner:
-        learner = cls(**storage.arguments(settings, device))
+    def _restore(
+        cls, settings: dict[str, Any], tensors: dict[str, Tensor], device: str, backbone: Backbone | None = None
+    ) -> Learner:
+        learner = cls(**storage.arguments(settings, device) | ({"network": backbone} if backbone else {}))
         learner.grow = settings["grow"]
         learner.load_state(settings, tensors)
         return learner
@@ -355,15 +488,32 @@ class Learner:
 
     # Inside ----------------------------------------------------------------------------------------------------
 
+    def _network_for(self, network: Any) -> str | type[Network]:
+        """The network that is trained; decides the shape of the samples that it and the memory take."""
+        self.sample_shape = self.input_shape
+        if self.backbone is None:
+            return choose_network(plugins.as_name(network), self.input_shape, self.runtime.device)
+        self.runtime.place(self.backbone.module)
+        width = self.backbone.width(self.input_shape)  # also: can it take these images?
+        if not self.backbone.is_frozen:
+            return fine_tuned(self.backbone)
+        self.sample_shape = (width,)
+        return choose_network("auto", self.sample_shape, self.runtime.device)
+
+    def as_samples(self, batch: Tensor) -> Tensor:
+        """A checked batch on the device as network and memory take it: (N, C, H, W), vectors, or frozen features."""
+        found = inputs.channels_first(batch)  # on the device, where the turn costs nothing
+        return self.backbone.features(found) if self.backbone and self.backbone.is_frozen else found
+
     def _set_classes(self, classes: list[Label]) -> None:
         """Make the trainer, or let it grow."""
-        if not self._class_ids:
-            shape, generator, runtime = self.image_shape, self.generators["trainer"], self.runtime
-            context = TrainerContext(self.options, self.network, len(classes), shape, runtime, generator, self.hint)
+        if not self.class_ids:
+            shape, generator, runtime = self.sample_shape, self.generators["trainer"], self.runtime
+            context = TrainerContext(self.options, self._network, len(classes), shape, runtime, generator, self.hint)
             self._trainer = self._trainer_class(context)
             self.predictor = Predictor(self._trainer, classes)
         else:
             self._trainer.grow(len(classes))
             self.predictor.grow(classes)
         # At last: if there can be no trainer, nothing has changed.
-        self.classes, self._class_ids = classes, {label: number for number, label in enumerate(classes)}
+        self.classes, self.class_ids = classes, {label: number for number, label in enumerate(classes)}

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 
 from puridiver.learner.learner import Learner
-from puridiver.nets import build_network
+from puridiver.nets import build_network, choose_network
 from puridiver.options import Options
 
-Shape = tuple[int, int, int]
+Shape = tuple[int, ...]
 MEMORY, EPOCHS = 20, 2
 SIZES = (16, 1, 7, 16, 3, 12)  # of batches
-SHAPES = tuple((side, side, channels) for channels in (3, 1) for side in (8, 32, 64, 224))
+SHAPES: tuple[Shape, ...] = (*((side, side, channels) for channels in (3, 1) for side in (8, 32, 64, 224)), (8,))
 DIFFERS = (
     "the same seed gives another result when the learner is saved and loaded on the way: keep the method's state in a "
     "sampler's notes or a trainer's state(), and draw from moment.generator or self.generator alone"
@@ -32,7 +32,7 @@ def find_fault(family: str, name: str, **options: Any) -> str:
     """The first thing that a method or network does wrong, in one sentence; empty if nothing was found."""
     chosen = {"sampler": "rsv", "trainer": "plain", "network": "small", "recipe": "official", family: name, **options}
     try:
-        shape = _shape_for(name) if family == "network" else SHAPES[0]
+        shape = _shape_for(chosen["network"])
         whole, in_parts = _trial(chosen, shape, lambda same: same), _trial(chosen, shape, _reloaded)
     except Exception as error:  # an author wants to know every kind of error
         return f"{type(error).__name__}: {error}"
@@ -40,9 +40,10 @@ def find_fault(family: str, name: str, **options: Any) -> str:
 
 
 def _shape_for(network: str) -> Shape:
-    """The first image shape that the network accepts; the smallest if it accepts none, so that its error is told."""
+    """The first shape that the network accepts; the smallest if it accepts none, so that its error is told."""
     for shape in SHAPES:
         with contextlib.suppress(Exception):
+            choose_network(network, shape, torch.device("cpu"))
             build_network(network, 3, shape, Options(), torch.Generator().manual_seed(0))
             return shape
     return SHAPES[0]
@@ -81,4 +82,4 @@ def _batches(shape: Shape, n_classes: int) -> Iterator[tuple[np.ndarray, list[in
     for size in SIZES:
         labels = rng.choice(n_classes, size, p=shares / shares.sum())
         noise = rng.integers(0, 60, (size, *shape))
-        yield (noise + 30 * labels[:, None, None, None]).astype(np.uint8), labels.tolist()
+        yield (noise + 30 * labels.reshape(-1, *[1] * len(shape))).astype(np.uint8), labels.tolist()

@@ -1,6 +1,6 @@
 """Which weights answer a prediction: the live network's, a snapshot's, or both together. Nobody else knows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import repeat
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from puridiver.errors import DivergedError
 from puridiver.learner.inputs import Label
+from puridiver.nets import without_row
 from puridiver.runtime.model import Snapshot, TrainableModel
 from puridiver.trainers import Trainer
 
@@ -38,6 +39,13 @@ class _Answer(NamedTuple):
     now: Ensemble | None  # None: the live networks, for readers that hold the lock
     kept: _Kept | None = None  # answers beside `now` for the classes that it was taught
     share: float | Tensor = 1.0  # of `kept` in these
+
+
+class FrozenAnswer(NamedTuple):
+    """What answers at one moment."""
+
+    labels: np.ndarray  # of the columns of the probabilities
+    probabilities: Callable[[Tensor], Tensor]  # (N, C) of uint8 images on the device
 
 
 class Predictor:
@@ -89,15 +97,42 @@ class Predictor:
         """The logits of network k, as a member of an ensemble or as it is."""
         return self._trainer.models[k].outputs(images, member[k] if member else None).logits
 
-    def weigh(self, images: Tensor, labels: Tensor) -> None:
-        """Compare the live network and the snapshot on arriving images and class ids, before these are learnt."""
-        if self._kept is None:
-            return
-        now = self._probabilities(images).argmax(dim=1)
-        then = self._probabilities(images, self._kept.networks).argmax(dim=1)
-        hits = torch.stack([now == labels, then == labels, torch.ones_like(labels, dtype=torch.bool)]).float()
+    def judge(self, images: Tensor, labels: Tensor, wanted: bool = True) -> Tensor | None:
+        """What answers now says of arriving images, before these are learnt: probabilities (N, C).
+
+        The live network and the snapshot are compared on their way, by the class ids that came with the images. Where
+        there is nothing to compare, it takes a pass that is made only if it is `wanted`.
+        """
+        if self._kept is None or not self.weighs:
+            return self.predict(images)[0] if wanted else None
+        now, then = self._probabilities(images), self._probabilities(images, self._kept.networks)
+        found = joined(now, then, self._kept.taught, snapshot_share(self._evidence))
+        named = now.argmax(dim=1) == labels, then.argmax(dim=1) == labels
+        hits = torch.stack([*named, torch.ones_like(labels, dtype=torch.bool)]).float()
         grown = F.pad(self._evidence, (0, self._trainer.n_classes - self._evidence.shape[1]))
         self._evidence = EVIDENCE_DECAY * grown + hits @ self._trainer.one_hot(labels)
+        return found
+
+    def frozen(self) -> FrozenAnswer:
+        """What answers now, for any thread and for good; where `needs_lock`, the caller holds the lock."""
+        answer, kept = self._answer, self._answer.kept
+        now = self._frozen([self._snapshots()] if answer.now is None else answer.now)
+        if kept is None:
+            return FrozenAnswer(answer.labels, now)
+        share = answer.share.clone() if isinstance(answer.share, Tensor) else answer.share
+        then, taught = self._frozen(kept.networks), kept.taught.clone()
+        return FrozenAnswer(answer.labels, lambda images: joined(now(images), then(images), taught, share))
+
+    def _frozen(self, ensemble: Ensemble) -> Callable[[Tensor], Tensor]:
+        """The mean answer of an ensemble in networks of its own."""
+        trainer = self._trainer
+        members = [[m.frozen(one) for m, one in zip(trainer.models, each, strict=True)] for each in ensemble]
+
+        def probabilities(images: Tensor) -> Tensor:
+            found = [trainer.probabilities(lambda k, own=own: own[k](images)) for own in members]  # type: ignore[misc]
+            return torch.stack(found).mean(dim=0)
+
+        return probabilities
 
     # Changes; the caller holds the lock --------------------------------------------------------------------------
 
@@ -115,6 +150,22 @@ class Predictor:
     def grow(self, classes: Sequence[Label]) -> None:
         """The networks know these classes from now on."""
         self._labels, self._held = np.array(list(classes)), None
+        self.publish()
+
+    def drop_class(self, number: int, classes: Sequence[Label]) -> None:
+        """The networks no longer know the class of this number, but these; call it after the trainer's own."""
+        kept, held = self._kept, self._held
+
+        def without(ensemble: Ensemble) -> Ensemble:
+            return [[one.without_class(number) for one in each] for each in ensemble]
+
+        self._labels, self._pool = np.array(list(classes)), without(self._pool)
+        self._evidence = without_row(self._evidence.T, number).T
+        if kept is not None:
+            self._kept = _Kept(self._pool[: len(kept.networks)], without_row(kept.taught, number))
+        if held is not None and held.now is not None:
+            now = self._kept.networks if self._kept and kept and held.now is kept.networks else without(held.now)
+            self._held = held._replace(labels=self._labels, now=now, kept=self._kept if held.kept else None)
         self.publish()
 
     def hold(self, begins: bool) -> None:

@@ -11,7 +11,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from puridiver import plugins
 from puridiver.errors import DataError, few, first_line
 from puridiver.files import check_json, file_lock, parse_json, read_regular, write_atomically
 from puridiver.learner.consolidation import Consolidation
-from puridiver.learner.inputs import as_whole
+from puridiver.nets import Backbone, as_backbone
 from puridiver.options import Options
 from puridiver.trainers import NoiseHint
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 5
+FORMAT = 7
 FILE, LOCK = "state.safetensors", ".state.lock"
 WAIT_SECONDS = 10.0  # for another writer of the same folder
 IN_RUN = "learner"  # where the folder of a run has the learner
@@ -42,8 +42,11 @@ GIVEN = {
     "graphs": bool,
 }  # fmt: skip
 LEARNER_FIELDS: dict[str, Any] = GIVEN | {
-    "image_shape": [int, 3], "hint": ({}, None), "options": {}, "plugins": {str: str}, "seen": int,
+    "input_shape": [int, None], "backbone": ({}, None), "hint": ({}, None), "options": {}, "plugins": {str: str},
+    "seen": int,
     "seen_of": [int, None], "consolidations": int, "consolidation": ({"epochs_done": int, "epochs": int}, None),
+    "seconds": {"observing": float, "consolidating": float},
+    "pending": [{"arrival": int, "label": (int, None), "forget": bool}, None],
 }  # fmt: skip
 
 Tensors = Mapping[str, Tensor]
@@ -142,16 +145,17 @@ def check_place(folder: Path) -> None:
 def state_of(learner: Learner) -> State:
     """What `save` writes: what the learner is and how far it has come, and every tensor that its future depends on."""
     names = {"sampler": learner.sampler.name, "trainer": learner.trainer_name, "network": learner.network}
-    begun = learner.consolidating.begun
+    begun, (pending, images) = learner.consolidating.begun, learner.edits.state()
     settings = {
         "classes": learner.classes,
-        "image_shape": list(learner.image_shape),
+        "input_shape": list(learner.input_shape),
         "memory": learner.capacity,
         **names,
         "seed": learner.seed,
         "grow": learner.grow,
         "precision": learner.runtime.precision,
         "graphs": learner.runtime.graphs,
+        "backbone": learner.backbone.settings() if learner.backbone else None,
         "hint": asdict(learner.hint) if learner.hint else None,
         "options": {**learner.options.changed(), **learner.options.of(learner.methods)},
         "plugins": plugins.codes(*names.items()),
@@ -159,20 +163,19 @@ def state_of(learner: Learner) -> State:
         "seen_of": [learner.seen_of[number] for number in range(len(learner.classes))],
         "consolidations": learner.consolidations,
         "consolidation": begun._asdict() if begun else None,
-        "ids": list(learner.held_ids().items()),  # as pairs: JSON's objects have no numbers as keys
+        "seconds": learner.monitor.seconds,
+        "ids": list(learner.source_ids.items()),  # as pairs: JSON's objects have no numbers as keys
+        "pending": pending,
     }
     parts = {"generator": {name: generator.get_state() for name, generator in learner.generators.items()}}
-    parts["memory"] = learner.memory.state()
+    parts |= {"memory": learner.memory.state(), "monitor": learner.monitor.state(), "pending": images}
     if learner.classes:
         parts |= {"trainer": learner.trainer.state(), "predictor": learner.predictor.state()}
     return settings, {f"{part}.{name}": value for part, found in parts.items() for name, value in found.items()}
 
 
-def read_learner(folder: Path, grow: bool | None, memory: int | None) -> State:
-    """The state of the learner that was saved in a folder, or that a run left in its own.
-
-    `grow` and `memory` replace what it was saved with; nobody can tell which samples a smaller memory should lose.
-    """
+def read_learner(folder: Path, grow: bool | None) -> State:
+    """The state of the learner that was saved in a folder, or that a run left in its own; `grow` replaces its own."""
     in_run = (folder / IN_RUN / FILE).exists() and not (folder / FILE).exists()
     place = folder / IN_RUN if in_run else folder
     settings, tensors = load(place)
@@ -182,8 +185,6 @@ def read_learner(folder: Path, grow: bool | None, memory: int | None) -> State:
     if edited := [key for key, code in then.items() if now.get(key, code) != code]:
         found = " and ".join(edited)
         logger.warning("%s was saved with another version of %s: it may predict and learn otherwise", folder, found)
-    if memory is not None:
-        settings["memory"] = as_whole(memory, "memory", settings["memory"], " samples, as it was saved with")
     if grow is not None:
         settings["grow"] = bool(grow)
     return settings, tensors
@@ -196,16 +197,40 @@ def arguments(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
         given["precision"] = "float32"  # whatever it was on a GPU
     return given | {
         "classes": settings["classes"] or None,
-        "image_shape": tuple(settings["image_shape"]),
+        "input_shape": tuple(settings["input_shape"]),
         "device": device,
         "recipe": Options(**settings["options"]),
         "hint": NoiseHint(**hint) if hint else None,
     }
 
 
+def given_backbone(settings: Mapping[str, Any], network: Any, folder: object) -> Backbone | None:
+    """The backbone of a saved learner: as its user gives it again, or by its name; None for a learner without one."""
+    saved = settings["backbone"]
+    if saved is None:
+        if network is not None:
+            raise ValueError(f"the learner in {folder} was made without a backbone: leave network out")
+        return None
+    numbers = [float, None]
+    kinds = {"mean": numbers, "std": numbers, "size": (int, None), "rate": float, "name": str, "digest": str}
+    check_json(saved, kinds, str(folder))
+    if network is None and not saved["name"]:
+        raise DataError(
+            f"the learner in {folder} was made with a backbone, which a save does not hold: give the module again, "
+            "Learner.load(folder, network=module)"
+        )
+    found = as_backbone(network if network is not None else saved["name"])
+    if found is None:
+        raise ValueError(f"network should be a torch.nn.Module, timm:... or hf:..., but got {network!r}")
+    found = replace(found, **{name: saved[name] for name in ("mean", "std", "size", "rate", "name")})
+    if found.digest != saved["digest"]:
+        raise DataError(f"the learner in {folder} was made with a backbone of other weights than the one given")
+    return found
+
+
 def restore(learner: Learner, settings: Mapping[str, Any], tensors: Tensors) -> None:
     """Put a learner that was made with these settings into a saved state; a ValueError names what does not fit."""
-    parts: dict[str, dict[str, Tensor]] = {"predictor": {}}
+    parts: dict[str, dict[str, Tensor]] = {"predictor": {}, "pending": {}}
     for name, value in tensors.items():
         part, _, rest = name.partition(".")
         parts.setdefault(part, {})[rest] = value
@@ -215,6 +240,9 @@ def restore(learner: Learner, settings: Mapping[str, Any], tensors: Tensors) -> 
     learner.consolidating.begun = Consolidation(**begun) if begun else None
     learner.memory.load_state(parts["memory"], len(learner.classes), learner.seen)
     learner.source_ids = dict(settings["ids"])
+    learner.monitor.seconds = dict(settings["seconds"])
+    learner.monitor.load_state(parts["monitor"])
+    learner.edits.load_state(settings["pending"], parts["pending"])
     if learner.classes:
         learner.trainer.load_state(parts["trainer"])
         learner.predictor.load_state(parts["predictor"])

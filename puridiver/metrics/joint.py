@@ -18,6 +18,7 @@ from puridiver.data.base import UNKNOWN, DataSource
 from puridiver.errors import DataError
 from puridiver.files import file_lock
 from puridiver.learner import storage
+from puridiver.learner.inputs import channels_first
 from puridiver.nets import NETWORKS, build_network
 from puridiver.options import Options, class_options
 from puridiver.runtime.device import Runtime
@@ -41,7 +42,9 @@ def joint_features(
         raise ValueError("diversity is measured by true labels (Eq. 12), which these data do not have: leave it out")
     own = {name: options[name] for name in class_options(NETWORKS[network])}
     code = list(plugins.codes(("network", network)).values())
-    training = [runtime.precision, EPOCHS, BATCH, options.crop_padding, options.flip]
+    of_vectors = len(source.input_shape) == 1
+    augmented = [options.vector_noise] if of_vectors else [options.crop_padding, options.flip]
+    training = [runtime.precision, EPOCHS, BATCH, *augmented]
     key = hashlib.sha256(json.dumps([source.fingerprint, own, code, training], sort_keys=True).encode()).hexdigest()
     folder = cache / f"{network}-{key[:16]}"
     cache.mkdir(parents=True, exist_ok=True)
@@ -50,7 +53,7 @@ def joint_features(
         with contextlib.suppress(DataError):  # a cache that cannot be read is made anew
             return storage.load(folder)[1]["features"]
         generator = torch.Generator().manual_seed(SEED)
-        net = build_network(network, len(source.class_names), source.image_shape, Options(**own), generator)
+        net = build_network(network, len(source.class_names), source.input_shape, Options(**own), generator)
         model = TrainableModel(net, runtime, sgd(SGD))
         _train(model, source, options, generator, tell)
         parts = torch.arange(len(source.train)).split(CHUNK)
@@ -63,11 +66,12 @@ def _train(
     model: TrainableModel, source: DataSource, options: Options, generator: torch.Generator, tell: Callable[[str], None]
 ) -> None:
     images, runtime = source.train.images, model.runtime
+    augmentation = augment.augmentation_for(source.input_shape, options)
     for epoch in range(EPOCHS):
         model.set_rate(cosine(epoch, EPOCHS, RATE))
         for rows in torch.randperm(len(images), generator=generator).split(BATCH):
             batch = _batch(images, rows, runtime)
-            view = augment.crop_flip_view(batch, options.crop_padding, options.flip, generator)
+            view = augmentation.moved(batch, generator)
             if len(rows) > 1:  # BatchNorm needs two
                 labels = runtime.move(source.train.true_labels[rows])
                 model.step(F.cross_entropy(model.logits(view), labels))
@@ -75,5 +79,5 @@ def _train(
 
 
 def _batch(images: Tensor, rows: Tensor, runtime: Runtime) -> Tensor:
-    """Some images as (N, C, H, W) on the device."""
-    return runtime.move(images[rows].permute(0, 3, 1, 2).contiguous())
+    """Some images as (N, C, H, W), or vectors, on the device."""
+    return runtime.move(channels_first(images[rows]))

@@ -11,7 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from puridiver.data.images import shown
 from puridiver.errors import DataError
+from puridiver.learner.inputs import channels_first
 from puridiver.learner.learner import Learner
 
 LARGEST_SIDE = 64  # px: larger images are shrunk, so that the file stays small beside the run
@@ -21,7 +23,7 @@ LARGEST_SIDE = 64  # px: larger images are shrunk, so that the file stays small 
 class MemorySnapshot:
     """The memory's samples, a row each. Labels are class ids; their names are in the stream's manifest."""
 
-    images: np.ndarray  # uint8 (N, H, W, C)
+    images: np.ndarray  # uint8 (N, H, W, C); vectors as pictures
     arrivals: np.ndarray  # int64 (N,)
     given: np.ndarray  # int64 (N,)
     suggested: np.ndarray  # int64 (N,): what the learner would call it
@@ -42,7 +44,8 @@ class MemorySnapshot:
     def of(cls, learner: Learner, true: Tensor) -> MemorySnapshot:
         """The memory's images, shrunk if they are large, with the learner's audit and the true label of each."""
         samples, split, ids = learner.memory.samples, learner.split(), learner.held_ids()
-        images, factor = samples.images, LARGEST_SIDE / max(samples.images.shape[2:])
+        images = channels_first(shown(samples.images)) if samples.images.ndim == 2 else samples.images
+        factor = LARGEST_SIDE / max(images.shape[2:])
         if factor < 1 and len(images):
             size = [max(1, round(side * factor)) for side in images.shape[2:]]
             shrunk = [F.interpolate(part.float(), size, mode="area").round() for part in images.split(256)]

@@ -4,12 +4,22 @@ import torch
 from torch import nn
 
 from puridiver.discovery import find, members
-from puridiver.nets.base import Head, Network, Outputs, check_new, global_draws, initialise, initialise_afresh
+from puridiver.nets.backbone import Backbone, as_backbone, fine_tuned, is_backbone
+from puridiver.nets.base import (
+    Head,
+    Network,
+    Outputs,
+    check_new,
+    global_draws,
+    initialise,
+    initialise_afresh,
+    without_row,
+)  # fmt: skip
 from puridiver.options import TINY_IMAGE, Options, declare_family
 
 __all__ = [
-    "NETWORKS", "Head", "Network", "Outputs", "build_network", "choose_network", "global_draws", "initialise_afresh",
-    "make_new",
+    "NETWORKS", "Backbone", "Head", "Network", "Outputs", "as_backbone", "build_network", "choose_network",
+    "fine_tuned", "global_draws", "initialise_afresh", "is_backbone", "make_new", "without_row",
 ]  # fmt: skip
 
 NETWORKS: dict[str, type[Network]] = members(__name__, Network)  # type: ignore[type-abstract]
@@ -19,28 +29,28 @@ declare_family("network", NETWORKS)
 def build_network(
     of: str | type[Network],
     n_classes: int,
-    image_shape: tuple[int, int, int],
+    input_shape: tuple[int, ...],
     settings: Options,
     generator: torch.Generator,
 ) -> Network:
-    """Build a network with new weights; `image_shape` is (height, width, channels)."""
+    """Build a network with new weights; `input_shape` is (height, width, channels), or (d,) of vectors."""
     kind = find("network", NETWORKS, of) if isinstance(of, str) else of
     # Two networks in a row must differ. But a class that derives from the package's networks gets the same weights as
     # they do: its seed leaves the generator unchanged.
     seed = int(torch.randint(1 << 62, (), generator=generator)) if kind.keeps_weights else generator.initial_seed()
     with global_draws(seed):
         try:
-            network = kind(n_classes, image_shape, settings)
+            network = kind(n_classes, input_shape, settings)
         except TypeError as error:
             raise ValueError(
-                f"network {kind.name!r}: the constructor should be {kind.__name__}(n_classes, image_shape, settings), "
+                f"network {kind.name!r}: the constructor should be {kind.__name__}(n_classes, input_shape, settings), "
                 f"but raised: {error}"
             ) from error
         if not kind.is_own():
-            check_new(network, n_classes, image_shape)
+            check_new(network, n_classes, input_shape)
     if not kind.keeps_weights:
         initialise(network, generator)
-    network.made_as = n_classes, image_shape, settings
+    network.made_as = n_classes, input_shape, settings
     return network
 
 
@@ -56,14 +66,23 @@ def make_new(network: Network, generator: torch.Generator) -> None:
     initialise_afresh(head, generator)
 
 
-def choose_network(name: str, image_shape: tuple[int, int, int], device: torch.device) -> str:
-    """The named network, or for "auto" the one for images of this size.
+def choose_network(name: str, input_shape: tuple[int, ...], device: torch.device) -> str:
+    """The named network or backbone, or for "auto" the one for vectors or for images of this size.
 
     On a CPU that is always a small one: a ResNet trains for hours.
     """
+    of_vectors = len(input_shape) == 1
+    if is_backbone(name):
+        return name
     if name != "auto":
-        return find("network", NETWORKS, name).name
-    size = max(image_shape[:2])
+        kind = find("network", NETWORKS, name)
+        if kind.takes_vectors != of_vectors:
+            takes = "vectors (d,)" if kind.takes_vectors else "images (height, width, channels)"
+            raise ValueError(f"network {name!r} takes {takes}, but the input has the shape {input_shape}")
+        return kind.name
+    if of_vectors:
+        return "mlp"
+    size = max(input_shape[:2])
     if size < TINY_IMAGE:
         return "small"
     if device.type == "cpu":

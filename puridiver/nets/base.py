@@ -37,10 +37,11 @@ class Outputs(NamedTuple):
 class Network(nn.Module, ABC):
     """Base of every network. A subclass sets `self.head` and computes `features`.
 
-    The package calls `Subclass(n_classes, image_shape, settings)` with the shape (height, width, channels) and the
-    run's options. A network from outside the package keeps the weights of its constructor (`keeps_weights`), random or
-    read from a file; torch's global generator is seeded meanwhile. The package's networks, and classes that derive
-    from them, get the weights of convolutions and linear layers from `initialise`.
+    The package calls `Subclass(n_classes, input_shape, settings)` with the shape (height, width, channels), or (d,) of
+    vectors if the class `takes_vectors`, and the run's options. A network from outside the package keeps the weights
+    of its constructor (`keeps_weights`), random or read from a file; torch's global generator is seeded meanwhile. The
+    package's networks, and classes that derive from them, get the weights of convolutions and linear layers from
+    `initialise`.
     """
 
     name: str
@@ -48,17 +49,22 @@ class Network(nn.Module, ABC):
     summary: str
     own_options: ClassVar[Mapping[str, Option]] = {}  # the options that only this network has
     keeps_weights = True
+    takes_vectors = False  # float32 (N, d) in the place of images
     head: Head
-    made_as: tuple[int, tuple[int, int, int], Options]  # the constructor's arguments
+    made_as: tuple[int, tuple[int, ...], Options]  # the constructor's arguments
 
     @classmethod
     def is_own(cls) -> bool:
         """Whether the package itself defines the network."""
         return cls.__module__.partition(".")[0] == __name__.partition(".")[0]
 
+    def rate_share(self, parameter: str) -> float:
+        """At which share of the learning rate a parameter of this name learns."""
+        return 1.0
+
     @abstractmethod
     def features(self, images: Tensor) -> Tensor:
-        """Compute representation vectors f(x), float32 (N, d), of scaled images (N, C, H, W)."""
+        """Compute representation vectors f(x), float32 (N, d), of scaled images (N, C, H, W), or of vectors."""
 
     def forward(self, images: Tensor) -> Outputs:
         features = self.features(images)
@@ -88,6 +94,19 @@ class Head(nn.Module):
         for name, value in self.state_dict().items():  # num_batches_tracked has no class axis
             new.state_dict()[name][slice(len(value)) if value.ndim else ...] = value.cpu()
         self.linear, self.norm = new.linear, new.norm
+
+    @torch.no_grad()
+    def drop_class(self, number: int) -> None:
+        """Remove a class and keep all that was learnt for the others."""
+        with global_draws():
+            new = Head(self.linear.in_features, self.linear.out_features - 1, self.settings).train(self.training)
+        new.load_state_dict({name: without_row(value, number) for name, value in self.state_dict().items()})
+        self.linear, self.norm = new.linear, new.norm
+
+
+def without_row(values: Tensor, number: int) -> Tensor:
+    """A tensor without a row; itself if it has no such row."""
+    return values if not values.ndim or number >= len(values) else torch.cat([values[:number], values[number + 1 :]])
 
 
 class ConvNorm(nn.Module):
@@ -195,15 +214,14 @@ def initialise_afresh(module: nn.Module, generator: torch.Generator) -> None:
 
 
 @torch.no_grad()
-def check_new(network: Network, n_classes: int, image_shape: tuple[int, int, int]) -> None:
+def check_new(network: Network, n_classes: int, input_shape: tuple[int, ...]) -> None:
     """Raise a ValueError unless a new network from outside has a fitting head, and features of its width."""
-    height, width, channels = image_shape
     head, told = getattr(network, "head", None), f"network {network.name!r}:"
     if not isinstance(head, Head):
         raise ValueError(f"{told} set self.head = puridiver.Head(width, n_classes, settings), for features (N, width)")
     if head.linear.out_features != n_classes:
         raise ValueError(f"{told} the head should have {n_classes} classes, but has {head.linear.out_features}")
-    features = network.eval().features(torch.zeros(2, channels, height, width))
+    features = network.eval().features(torch.zeros(2, *input_shape[2:], *input_shape[:2]))
     network.train()
     found = f"{getattr(features, 'dtype', type(features))} {tuple(getattr(features, 'shape', ()))}"
     expected = f"torch.float32 {(2, head.linear.in_features)}"

@@ -15,9 +15,9 @@ class ConvNet(Network):
     summary = "two convolutions and a hidden layer, for images of 24 px and more on a CPU"
     WIDTHS, HIDDEN, PLACES = (32, 64), 128, 8
 
-    def __init__(self, n_classes: int, image_shape: tuple[int, int, int], settings: Options) -> None:
+    def __init__(self, n_classes: int, input_shape: tuple[int, int, int], settings: Options) -> None:
         super().__init__()
-        height, width, previous = image_shape
+        height, width, previous = input_shape
         layers: list[nn.Module] = []
         for width_out in self.WIDTHS:
             layers += [ConvNorm(previous, width_out, 3, 1, settings, "relu"), nn.MaxPool2d(2, ceil_mode=True)]

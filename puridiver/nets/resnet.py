@@ -39,10 +39,10 @@ class ResNet(Network):
     depth: int
     keeps_weights = False
 
-    def __init__(self, n_classes: int, image_shape: tuple[int, int, int], settings: Options) -> None:
+    def __init__(self, n_classes: int, input_shape: tuple[int, int, int], settings: Options) -> None:
         super().__init__()
         blocks, widths = STAGES[self.depth]
-        height, width, channels = image_shape
+        height, width, channels = input_shape
         if max(height, width) <= SMALL_IMAGE:
             self.stem = nn.Sequential(ConvNorm(channels, widths[0], 3, 1, settings, "relu"))
         else:

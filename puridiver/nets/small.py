@@ -15,9 +15,9 @@ class SmallConvNet(Network):
     summary = "three convolutions, under 100,000 parameters"
     WIDTHS = (32, 64, 96)
 
-    def __init__(self, n_classes: int, image_shape: tuple[int, int, int], settings: Options) -> None:
+    def __init__(self, n_classes: int, input_shape: tuple[int, int, int], settings: Options) -> None:
         super().__init__()
-        height, width, previous = image_shape
+        height, width, previous = input_shape
         size = min(height, width)
         layers: list[nn.Module] = []
         for width_out in self.WIDTHS:

@@ -75,47 +75,70 @@ def thumbnails(images: np.ndarray) -> list[str]:
 # The report ---------------------------------------------------------------------------------------------------------
 
 
-def write_page(runs: Sequence[Run], notes: Sequence[str], out: Path, force: bool = False) -> Path:
-    """Write the report of these runs; `force` replaces a file that puridiver did not write."""
-    return style.write_output(out, lambda: render(runs, notes).encode(), force)
+def write_page(
+    runs: Sequence[Run], notes: Sequence[str], out: Path, force: bool = False, against: Sequence[Run] = ()
+) -> Path:
+    """Write the report of these runs; `force` replaces a file that puridiver did not write.
+
+    `against` are baselines that the page draws beside each run of the same data and noise.
+    """
+    return style.write_output(out, lambda: render(runs, notes, against).encode(), force)
 
 
-def render(runs: Sequence[Run], notes: Sequence[str]) -> str:
+def render(runs: Sequence[Run], notes: Sequence[str], against: Sequence[Run] = ()) -> str:
     """The page as HTML. Of many runs it shows the lowest seed of some groups in detail."""
-    several, columns = len(runs) > 1, sorted({run.column for run in runs})
-    title = f"{f'{len(runs)} runs' if several else runs[0].method} on "
-    drawn, not_drawn = _figures(runs, [name for name, f in figures().items() if f.of_several and several])
-    labels = {run.folder: group.label for group in grouped(runs) for run in group.runs}
+    several, columns, stories = len(runs) > 1, {run.column for run in runs}, {run.story for run in runs}
+    title = f"{len(runs)} runs" if several else runs[0].method
+    on = stories if len(stories) == 1 else columns if len(columns) == 1 else {f"{len(columns)} streams"}
+    beside = list({run.folder: run for run in [*runs, *against]}.values())
+    labels = {run.folder: group.label for group in grouped(beside) for run in group.runs}
     detailed = runs if len(runs) <= DETAILED else list(representatives(runs).values())[:DETAILED]
+    baselines = [
+        [other for other in against if other.column == run.column and labels[other.folder] != labels[run.folder]]
+        for run in detailed
+    ]
+    if against and not any(baselines):
+        told = f"{against[0].folder} is {labels[against[0].folder]} on {against[0].column}"
+        raise DataError(f"--against should name another method on {' or '.join(sorted(columns))}, but {told}")
+    drawn, not_drawn = _figures(beside, [name for name, f in figures().items() if f.of_several and several])
     return fill(
-        "page.html", title=title + (columns[0] if len(columns) == 1 else f"{len(columns)} streams"), notes=notes,
-        several=several, comparison=table_html(comparison(runs)) if several else "", figures=drawn,
+        "page.html", title=f"{title} on {min(on)}", notes=notes,
+        several=several, comparison=table_html(comparison(beside)) if several else "", figures=drawn,
         not_drawn=not_drawn, n_runs=len(runs), shortened=any(run.summary["shortened"] for run in runs),
-        parts=[_run_part(run, f"run{number}", labels[run.folder]) for number, run in enumerate(detailed, start=1)],
+        parts=[
+            _run_part(run, f"run{number}", labels[run.folder], baselines[number - 1])
+            for number, run in enumerate(detailed, start=1)
+        ],
     )  # fmt: skip
 
 
-def _run_part(run: Run, name: str, label: str) -> dict[str, Any]:
-    """Everything the page tells of one run."""
-    drawn, not_drawn = _figures([run], [key for key, figure in figures().items() if figure.of_run])
+def _run_part(run: Run, name: str, label: str, against: Sequence[Run]) -> dict[str, Any]:
+    """Everything the page tells of one run, beside its baselines."""
+    drawn, not_drawn = _figures([run], [key for key, figure in figures().items() if figure.of_run], against)
     shown, reason = None, "the run did not keep its memory"
     try:
         shown = memory_gallery(run)
     except DataError as error:
         reason = str(error)
     return {
-        "name": name, "run": run, "title": f"{label}, {run.column}, seed {run.seed}", "headlines": headlines(run),
+        "name": name, "run": run, "title": f"{label}, {run.column}, seed {run.seed}",
+        "headlines": headlines(run, against),
         "best_epoch": run.summary[BEST_EPOCH], "figures": drawn, "not_drawn": not_drawn, "gallery": shown,
         "no_gallery": reason,
     }  # fmt: skip
 
 
-def _figures(runs: Sequence[Run], names: list[str]) -> tuple[list[dict[str, Any]], list[str]]:
-    """The figures that these runs allow, as the template shows them, and why the others are missing."""
+def _figures(
+    runs: Sequence[Run], names: list[str], against: Sequence[Run] = ()
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The figures that these runs allow, as the template shows them, and why the others are missing.
+
+    Figures that can show several runs show those of `against`, too.
+    """
     found, missing = [], []
     for name in names:
         try:
-            drawing = draw(name, runs)
+            drawing = draw(name, [*runs, *(against if figures()[name].of_several else ())])
             pictures = [style.picture([panel], "svg", transparent=True) for panel in drawing.panels]
         except DataError as error:
             missing.append(str(error))
@@ -150,8 +173,8 @@ def _metric_names() -> list[str]:
     return [name for name in dict.fromkeys([*FIRST, *METRICS]) if name != BEST_EPOCH]
 
 
-def headlines(run: Run) -> list[Headline]:
-    """Every metric that the run has, the last accuracy first, and the time."""
+def headlines(run: Run, against: Sequence[Run] = ()) -> list[Headline]:
+    """Every metric that the run has, the last accuracy first, then what is better than baselines; and the time."""
     s, found = run.summary, dict[str, Headline]()
     more = {"last_accuracy": f" After all tasks, on the {s['evaluated_on']} images, {label_note(s)}."}
     if s["stream_noise"] is not None:
@@ -166,7 +189,20 @@ def headlines(run: Run) -> list[Headline]:
         if of_all is None or of_all.value != shown:  # on classes seen so far: only where it differs
             found[name] = Headline(metric.title[:1].upper() + metric.title[1:], shown, meaning.strip())
     time = Headline("Training time", f"{run.training_seconds:.1f} s", f"On {s['device']}, without evaluation.")
-    return [*found.values(), time]
+    first, *others = found.values()
+    return [first, *differences(run, against), *others, time]
+
+
+def differences(run: Run, against: Sequence[Run]) -> list[Headline]:
+    """The last accuracy of a run less that of each baseline."""
+    found = []
+    for group in grouped([run, *against])[1:]:
+        mean = float(np.mean([other.summary["last_accuracy"] for other in group.runs]))
+        same = {other.summary["stream_hash"] for other in group.runs} == {run.summary["stream_hash"]}
+        told = f"{len(group.runs)} run{'s' * (len(group.runs) > 1)} on {'the same stream' if same else 'other streams'}"
+        points = f"{100 * (run.summary['last_accuracy'] - mean):+z.1f} points"
+        found.append(Headline(f"Against {group.label}", points, f"Its last accuracy is {percent(mean)}, of {told}."))
+    return found
 
 
 def label_note(summary: Mapping[str, Any]) -> str:

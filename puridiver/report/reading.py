@@ -16,10 +16,11 @@ from puridiver.metrics import METRICS
 from puridiver.metrics.memory_snapshot import MemorySnapshot
 from puridiver.runs import folder as files
 from puridiver.runs.config import Role
-from puridiver.runs.ledger import Row, checked, read_ledgers
+from puridiver.runs.ledger import Row, checked, read_ledgers, shown_method
 from puridiver.streams import StreamManifest
 
 LEDGER = "ledger.jsonl"  # of a grid, whose titles name its runs
+KINDS = {"blurry": "blurry ", "disjoint": "disjoint ", "official": "published ", "time": "", "custom": ""}  # of tasks
 IN_COLUMN = ("seed", "data", "stream", "noise")  # settings that do not separate runs of one column
 SHOWN = ("task_accuracy", "phase_seconds", "versions", "stream_hash", "command", "started")  # null in some ledger rows
 DAMAGE = (
@@ -73,6 +74,15 @@ class Run:
         return list(self.manifest.class_names)
 
     @property
+    def story(self) -> str:
+        """Data and stream in words: "digits: 5 blurry tasks, 39.9 % of the labels wrong"."""
+        n, wrong = self.manifest.n_tasks, self.summary["stream_noise"]
+        tasks = f"{n} {KINDS.get(self.manifest.kind, '')}task{'s' * (n > 1)}"
+        tasks += " in the order of time" * (self.manifest.kind == "time")
+        labels = "labels as they came" if wrong is None else f"{100 * wrong:.1f} % of the labels wrong"
+        return f"{self.summary['data']}: {tasks}, {labels}"
+
+    @property
     def settings(self) -> dict[str, str]:
         """What decides the figures, apart from the column and the seed."""
         told = self.begun.config.values(Role.IDENTITY, Role.OPTIONS, Role.STREAM, Role.SOURCE)
@@ -115,7 +125,7 @@ def load_run(folder: Path, grid: Mapping[str, Row] | None = None) -> Run:
         manifest = StreamManifest.load(folder / files.MANIFEST)
     with damage(folder / files.METRICS):
         events, summary = here.events(), dict.fromkeys(METRICS) | summary
-        run = Run(folder, named["method"], named["column"], summary["seed"], summary, begun, events, manifest)
+        run = Run(folder, shown_method(named), named["column"], summary["seed"], summary, begun, events, manifest)
         if not len(run.tasks) == len(summary["task_accuracy"]) > 0:
             raise ValueError(f"it should have {len(summary['task_accuracy'])} tasks, but has {len(run.tasks)}")
     return run

@@ -87,13 +87,15 @@ class RunConfig:
         ".csv, .jsonl or .parquet table of paths and labels; or an .npz file of arrays", axis=True, path=True,
         family="puridiver.data.sets:puridiver.data.base.DataSet")
     data_root: str | None = setting(None, Role.PLACE, "folder of the data sets (default: the user's cache)", path=True)
-    image_size: int | None = setting(None, Role.SOURCE, "pixels of image files (default: 32, or the data's)", least=1)
+    image_size: int | None = setting(None, Role.SOURCE, "pixels of image files (default: what the data suits; of your "
+        "own 32, or their own size where all have one of at most 64)", least=1)
     test_share: float | None = setting(None, Role.SOURCE, "share of your own images for testing, such as 0.2", least=0)
     bad_files: str = setting("refuse", Role.SOURCE, "what happens when image files cannot be read", ("refuse", "skip"))
     trust_labels: bool = setting(False, Role.SOURCE, "take the labels of your own images for true, to measure noise")
-    stream: str = setting("blurry-10", Role.SOURCE, "blurry-L (L percent minor samples), disjoint, time (the order of "
-        "timestamps), official:NOISE:SEED (published, each task shuffled; with :listed at the end as in the files), or "
-        "the path of a manifest.json, in which {seed} stands for the seed", axis=True, path=True)
+    stream: str = setting("blurry-10", Role.SOURCE, "blurry-L (L percent minor samples), disjoint, i-blurry-N-M (N "
+        "percent of classes disjoint, the others blurry-M), time (the order of timestamps), official:NOISE:SEED "
+        "(published, each task shuffled; with :listed at the end as in the files), or the path of a manifest.json, in "
+        "which {seed} stands for the seed", axis=True, path=True)
     splits: str | None = setting(None, Role.PLACE, "where official split files lie (default: data root)", path=True)
     tasks: int | None = setting(None, Role.STREAM, "tasks of a generated stream (default: 5, or the data's)", least=1)
     noise: str | None = setting(None, Role.STREAM, "label noise of a generated stream (default: sym-40; none for data "
@@ -113,8 +115,9 @@ class RunConfig:
         family="puridiver.trainers:puridiver.trainers.base.Trainer")
     recipe: str = setting("puridiver", Role.OPTIONS, "named set of options; `puridiver methods` lists them")
     memory: int | None = setting(None, Role.IDENTITY, "samples in the memory (default: what suits the data)", least=1)
-    network: str | None = setting(None, Role.IDENTITY, "network (default: what suits the data; for data of your own on "
-        "a CPU small, or convnet from 24 pixels on)", family="puridiver.nets:puridiver.nets.base.Network")
+    network: str | None = setting(None, Role.IDENTITY, "network, or a frozen backbone by name, timm:NAME or hf:NAME "
+        "(default: what suits the data; for data of your own on a CPU small, or convnet from 24 pixels on)",
+        family="puridiver.nets:puridiver.nets.base.Network")
     epochs: int | None = setting(None, Role.OPTIONS, "memory epochs after each task, 0: none (default: the recipe's)",
         least=0)
     device: str = setting("auto", Role.MACHINE, "auto, cpu, cuda or cuda:N")

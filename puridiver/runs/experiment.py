@@ -58,7 +58,7 @@ class Experiment:
                 raise ValueError("tell_noise needs data whose true labels are known: the noise of these is not known")
             hint = NoiseHint(noise_kind(self.manifest.noise).hint, self.manifest.realised_noise)
         self.learner = Learner(
-            len(self.source.class_names), self.source.image_shape, self.resolved.memory, sampler=config.sampler,
+            len(self.source.class_names), self.source.input_shape, self.resolved.memory, sampler=config.sampler,
             trainer=config.trainer, recipe=self.options, network=self.resolved.network, device=config.device,
             precision=config.precision, graphs=config.graphs, seed=config.seed, hint=hint,
         )  # fmt: skip
@@ -83,7 +83,7 @@ class Experiment:
         """
         if folder is None and resume:
             raise ValueError("only a run with a folder can be resumed: name the folder")
-        with steady_threads(self.learner.runtime.device, self.learner.network):
+        with steady_threads(self.learner.runtime.device, self.resolved.network):
             if folder is None:
                 loop = self._loop()
                 loop.run(self.stopping)
@@ -107,12 +107,13 @@ class Experiment:
         noise = "as given" if as_given else noise_name(manifest.noise, manifest.noise_rate)
         facts = {
             "id": self.id, "grid": None, "method": f"{config.sampler} + {config.trainer}",
+            "title": plugins.title_of(config.sampler, config.trainer),
             "column": f"{self.source.name} {noise}", "seed": config.seed, "data": self.source.name,
             "stream": place_in_record(config.stream), "stream_hash": manifest.content_hash, "noise": manifest.noise,
             "noise_rate": manifest.noise_rate, "noise_map": config.noise_map, "stream_noise": manifest.realised_noise,
             "sampler": config.sampler, "trainer": config.trainer, "recipe": config.recipe,
             "options": {**config.options, **({} if config.epochs is None else {"epochs": config.epochs})},
-            "memory": learner.capacity, "network": learner.network, "epochs": options.epochs,
+            "memory": learner.capacity, "network": self.resolved.network, "epochs": options.epochs,
             "consolidations": options.consolidations, "told_noise": config.tell_noise,
             "evaluated_on": config.evaluate_on, "shortened": (config.stream_limit, config.test_limit) != (None, None),
             "device": describe_device(runtime.device), "precision": runtime.precision, "graphs": runtime.graphs,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ NEEDED: dict[str, Any] = {
 FIELDS: dict[str, Any] = {
     **dict.fromkeys((*METRICS, "alpha"), (float, None)),
     **dict.fromkeys(("task_accuracy", "task_purity", "class_accuracy"), ([(float, None), None], None)),
-    **dict.fromkeys(("stream_hash", "precision", "command", "started", "commit"), (str, None)),
+    **dict.fromkeys(("stream_hash", "precision", "command", "started", "commit", "title"), (str, None)),
     "memory_per_class": ([int, None], None), **dict.fromkeys(("consolidations", "lanes"), (int, None)),
     **dict.fromkeys(("told_noise", "graphs"), (bool, None)),
     **dict.fromkeys(("versions", "phase_seconds", "began_with"), ({}, None)),
@@ -65,6 +65,12 @@ def read_lines(path: Path) -> list[Row]:
         raise DataError(f"{path} is not a ledger: {error}") from error
     told = [(line, f"{path}, line {n},") for n, line in enumerate(lines, start=1) if line.strip()]
     return [check_json(parse_json(line, where), {}, where) for line, where in told]
+
+
+def shown_method(row: Mapping[str, Any]) -> str:
+    """What tables and pages call the method of a row: its name in a grid, or the titles of sampler and trainer."""
+    names, title = f"{row['sampler']} + {row['trainer']}", row.get("title")
+    return row["method"].replace(names, title, 1) if isinstance(title, str) else row["method"]
 
 
 def checked(row: Row, where: str) -> Row:

@@ -62,8 +62,7 @@ class RunLoop:
         """
         self._stopping, self._checkpoint, self._events_size = stopping, checkpoint, events_size
         memory_work = sum(self.trainings) * self.learner.options.epochs * self.learner.memory.capacity
-        self.progress.start(len(self.stream) * self.stream_work + memory_work)
-        self.progress.advance(self.work, "preparing")
+        self.progress.start(len(self.stream) * self.stream_work + memory_work, self.work)
         try:
             while self.phase < len(self.phases):
                 kind, task, part = self.phases[self.phase]
@@ -96,7 +95,7 @@ class RunLoop:
                 self._measure("evaluate")
                 self.recorder.arrived(images)
             self._measure("observe")
-            self.learner.observe(images, labels, names)
+            self.learner.observe(images, labels, names, judge=False)
             self.recorder.observed()
             number += 1
             self._advance(task, number - first, len(labels) * self.stream_work, "stream")
@@ -111,7 +110,7 @@ class RunLoop:
         While the learner observes one group, a thread reads the next: images of large sets come from a file.
         """
         size = self.batch
-        group = size * max(1, AHEAD_BYTES // (size * math.prod(self.learner.image_shape)))
+        group = size * max(1, AHEAD_BYTES // (size * math.prod(self.learner.input_shape)))
         with ThreadPoolExecutor(1) as reader:
             coming = reader.submit(self.stream.read, task, start, min(start + group, stop))
             for following in range(start + group, stop + group, group):

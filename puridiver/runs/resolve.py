@@ -19,7 +19,7 @@ import torch
 from puridiver import data, options, plugins
 from puridiver._version import __version__
 from puridiver.data.base import DataSource
-from puridiver.nets import choose_network
+from puridiver.nets import choose_network, is_backbone
 from puridiver.runs.config import Role, RunConfig
 from puridiver.runtime.device import choose_runtime
 from puridiver.streams import StreamManifest, named_map, resolve_stream
@@ -56,15 +56,20 @@ def resolve(config: RunConfig, source: DataSource) -> Resolved:
     defaults = {**FILLED, "memory": few, **source.defaults}
     filled = {name: defaults[name] if (said := getattr(config, name)) is None else said for name in FILLED}
     device = choose_runtime(config.device).device
-    filled["network"] = choose_network(filled["network"], source.image_shape, device)
+    filled["network"] = choose_network(filled["network"], source.input_shape, device)
+    shape = source.input_shape
+    if is_backbone(filled["network"]):
+        if config.diversity:
+            raise ValueError("diversity is measured by a jointly trained network of the package: leave it out")
+        shape, filled["diversity"] = shape[:1], False  # the learner learns from its features, which are vectors
     methods = (("sampler", config.sampler), ("trainer", config.trainer), ("network", filled["network"]))
     owners = list(map(" ".join, methods))
     asked = {**config.options, **({} if config.epochs is None else {"epochs": config.epochs})}
     options.check_reached(asked, owners)
     if defaults.get("halve_epochs"):  # as the paper does for the web sets: 256 to 128 (and 255 to 127)
-        defaults["epochs"] = options.resolve(config.recipe, source.image_shape, defaults).epochs // 2
+        defaults["epochs"] = options.resolve(config.recipe, shape, defaults).epochs // 2
     suits = TRAINERS[config.trainer].suits if config.trainer in TRAINERS else {}
-    chosen = options.resolve(config.recipe, source.image_shape, defaults, asked, method_defaults=suits)
+    chosen = options.resolve(config.recipe, shape, defaults, asked, method_defaults=suits)
     return Resolved(chosen, chosen.of(owners), methods, **filled)
 
 

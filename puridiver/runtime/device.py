@@ -137,7 +137,7 @@ def steady_threads(device: torch.device, network: str) -> Iterator[None]:
     A small network gains little from a second thread on idle cores and loses much on busy ones.
     """
     before = torch.get_num_threads()
-    if device.type == "cpu" and network in ("small", "convnet"):
+    if device.type == "cpu" and network in ("small", "convnet", "mlp"):
         torch.set_num_threads(1)
     try:
         yield

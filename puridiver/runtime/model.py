@@ -7,27 +7,30 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call
 
 from puridiver.augment import to_float
-from puridiver.nets import Network, Outputs
+from puridiver.nets import Network, Outputs, without_row
 from puridiver.options import Options
 from puridiver.runtime.device import Runtime
 from puridiver.runtime.plans import captured
 
 logger = logging.getLogger(__name__)
 
-# An optimiser of some parameters whose rate is a tensor, which may change while captured steps refer to it.
-OptimiserMaker = Callable[[Iterable[Tensor], Tensor], torch.optim.Optimizer]
+# An optimiser of groups of parameters. Rates are tensors, which may change while captured steps refer to them.
+OptimiserMaker = Callable[[Iterable[Any], Tensor], torch.optim.Optimizer]
 OPTIMISER_STATE = ("momentum_buffer", "step", "exp_avg", "exp_avg_sq")  # of SGD and of Adam
 
-# Images of one forward pass without gradients: bounds memory, and larger passes are hardly faster. 520 takes memory
-# and batch of the CIFAR-10 protocol at once, and 10,000 test images in parts of 500, a shape that is captured already.
-USUAL_PASS = {"cpu": 256, "cuda": 520}
-LARGE_PASS = {"cpu": 256, "cuda": 1280}
+# Images of one forward pass without gradients. The activations of 48 small images stay in the cache of a CPU: in passes
+# of 256 an image takes twice as long. On a GPU 520 takes memory and batch of the CIFAR-10 protocol at once, and 10,000
+# test images in parts of 500, a shape that is captured already.
+USUAL_PASS = {"cpu": 48, "cuda": 520}
+LARGE_PASS = {"cpu": 48, "cuda": 1280}
 SMALLEST_PASS = 16
 
 
@@ -44,6 +47,10 @@ class Snapshot:
     """
 
     tensors: dict[str, Tensor]
+
+    def without_class(self, number: int) -> "Snapshot":
+        """The same without an output; itself if it does not know the class."""
+        return Snapshot(without_class(self.tensors, number))
 
 
 class TrainableModel:
@@ -64,13 +71,19 @@ class TrainableModel:
         self.through_average = decay > 0
         self.version = 0  # changes when tensors that captured steps refer to were replaced
         self._infer = captured(runtime, self._forward, self, copies=True)
+        self._differentiate = captured(runtime, self._loss_gradient, self, copies=True)
         self._shrunk = 1  # by how much passes are smaller than usual, since the GPU's memory did not suffice
         self._build()
 
     def _build(self) -> None:
         self.runtime.place(self.network)
-        self.rate = torch.zeros((), device=self.runtime.device)
-        self.optimiser = self._make_optimiser(self.network.parameters(), self.rate)
+        groups: dict[float, list[Tensor]] = {1.0: []}
+        for name, parameter in self.network.named_parameters():
+            groups.setdefault(self.network.rate_share(name), []).append(parameter)
+        self._rates = {share: torch.zeros((), device=self.runtime.device) for share in groups}
+        self.rate = self._rates[1.0]
+        grouped = [{"params": own, "lr": self._rates[share]} for share, own in groups.items()]
+        self.optimiser = self._make_optimiser(grouped, self.rate)
         self.shadows: dict[str, Tensor] = {}
         self._masters: list[Tensor] = []
         self.dtype: torch.dtype = getattr(torch, self.runtime.precision)
@@ -89,7 +102,8 @@ class TrainableModel:
             older, self.average = self.average, {name: value.clone() for name, value in self._live.items()}
             for name, value in older.items():  # of the network before it grew; rows of new classes are the network's
                 self.average[name][slice(len(value)) if value.ndim else ...] = value
-        self._in_thread = _ThreadsOwn(_structure_of(self.network))
+        self._structure = _structure_of(self.network)
+        self._in_thread = _ThreadsOwn(self._structure)
         self.version += 1
 
     # Passes ----------------------------------------------------------------------------------------------------
@@ -164,6 +178,19 @@ class TrainableModel:
         if self.through_average:
             torch._foreach_lerp_(list(self.average.values()), list(self._live.values()), 1 - self.decay)
 
+    def gradients(self, loss: Tensor) -> list[Tensor]:
+        """The gradient of a loss for each parameter, in their order, float32; no weight changes."""
+        leaves = [self.shadows.get(name, parameter) for name, parameter in self.network.named_parameters()]
+        return [grad.float() for grad in torch.autograd.grad(loss, leaves, materialize_grads=True)]
+
+    def gradient(self, images: Tensor, labels: Tensor) -> Tensor:
+        """The gradient of the images' mean cross-entropy as one vector, (P,); BatchNorm by its running statistics."""
+        return self._differentiate(images, labels)
+
+    def _loss_gradient(self, images: Tensor, labels: Tensor) -> Tensor:
+        loss = F.cross_entropy(self.logits(images, train_norm=False), labels)
+        return torch.cat([grad.flatten() for grad in self.gradients(loss)])
+
     # What inference sees ---------------------------------------------------------------------------------------
 
     @property
@@ -198,6 +225,24 @@ class TrainableModel:
             found[name] = torch.empty_like(mine).copy_(saved) if mine.shape == saved.shape else saved.clone()
         return Snapshot(found)
 
+    def frozen(self, snapshot: Snapshot) -> Callable[[Tensor], Tensor]:
+        """Logits of uint8 images by a snapshot, in a network of its own: any thread may call it at any time.
+
+        No pass is captured, since other threads call it while the learner trains. On a GPU, where a later snapshot may
+        overwrite this one, it copies the tensors.
+        """
+        own = {name: value.clone() if value.is_cuda else value for name, value in snapshot.tensors.items()}
+        network = _structure_of(self._structure, own | {name: own[name].to(self.dtype) for name in self.shadows})
+        dtype, precision = self.dtype if self.shadows else torch.float32, self._precision
+        most = USUAL_PASS[self.runtime.device.type]
+
+        @torch.no_grad()
+        def logits(images: Tensor) -> Tensor:
+            with precision():
+                return torch.cat([network(to_float(part).to(dtype)).logits.float() for part in images.split(most)])
+
+        return logits
+
     @torch.no_grad()
     def leave_average(self) -> None:
         """Go on from the average; inference sees the network itself from now on."""
@@ -215,7 +260,8 @@ class TrainableModel:
     # Optimiser, growth and state -------------------------------------------------------------------------------
 
     def set_rate(self, rate: float) -> None:
-        self.rate.fill_(rate)
+        for share, own in self._rates.items():
+            own.fill_(rate * share)
 
     @torch.no_grad()
     def reset_optimiser(self, rate: float) -> None:
@@ -228,6 +274,13 @@ class TrainableModel:
     def grow(self, n_classes: int, generator: torch.Generator) -> None:
         self.network.head.grow(n_classes, generator)
         rate = float(self.rate)
+        self._build()
+        self.set_rate(rate)
+
+    def drop_class(self, number: int) -> None:
+        """Remove an output; the optimiser starts afresh."""
+        rate, self.average = float(self.rate), without_class(self.average, number)
+        self.network.head.drop_class(number)
         self._build()
         self.set_rate(rate)
 
@@ -262,6 +315,11 @@ class TrainableModel:
         self.version += 1
 
 
+def without_class(tensors: Mapping[str, Tensor], number: int) -> dict[str, Tensor]:
+    """Weights and statistics of a network whose head loses a class; as they are if it does not know the class."""
+    return {name: without_row(value, number) if name.startswith("head.") else value for name, value in tensors.items()}
+
+
 class _ThreadsOwn(threading.local):
     """Modules for each thread, made when it first asks, into which `functional_call` puts the weights of a snapshot.
 
@@ -272,7 +330,7 @@ class _ThreadsOwn(threading.local):
         self.network = _structure_of(unused)
 
 
-def _structure_of(network: Network) -> Network:
-    """A copy of a network's modules that shares its tensors, in eval mode."""
-    shared = {id(tensor): tensor for tensor in (*network.parameters(), *network.buffers())}
-    return copy.deepcopy(network, shared).eval()
+def _structure_of(network: Network, weights: Mapping[str, Tensor] | None = None) -> Network:
+    """A copy of a network's modules in eval mode, with these tensors by name; it shares the network's others."""
+    named = (*network.named_parameters(), *network.named_buffers())
+    return copy.deepcopy(network, {id(tensor): (weights or {}).get(name, tensor) for name, tensor in named}).eval()

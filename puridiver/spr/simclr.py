@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -48,12 +49,12 @@ def scaled_epochs(published: int, budget: float) -> int:
     return max(1, round(published * budget)) if published and budget else 0
 
 
-def adam(parameters: Iterable[Tensor], rate: Tensor, clip: float | None = None) -> torch.optim.Optimizer:
+def adam(parameters: Iterable[Any], rate: Tensor, clip: float | None = None) -> torch.optim.Optimizer:
     """Adam at a rate that is a tensor; `clip` is the largest entry of a gradient."""
-    parameters = list(parameters)
     optimiser = torch.optim.Adam(parameters, lr=rate, fused=rate.is_cuda, capturable=rate.is_cuda)
     if clip is not None:
-        optimiser.register_step_pre_hook(lambda *_: torch.nn.utils.clip_grad_value_(parameters, clip))
+        every = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+        optimiser.register_step_pre_hook(lambda *_: torch.nn.utils.clip_grad_value_(every, clip))
     return optimiser
 
 
@@ -95,8 +96,12 @@ class Encoder:
 
     def _learn_block(self, images: Tensor, n_views: int, epochs: int, generator: torch.Generator) -> None:
         n = len(images)
-        copies = images.repeat(2 * n_views, 1, 1, 1)
-        self.buffers.put("views", simclr_view(copies, self.options.spr_crop, self.options.flip, generator))
+        copies, o = augment.repeated(images, 2 * n_views), self.options
+        if images.ndim == 2:
+            views = augment.noisy(copies, o.vector_noise, generator)
+        else:
+            views = simclr_view(copies, o.spr_crop, o.flip, generator)
+        self.buffers.put("views", views)
         size = min(n, self.options.spr_batch)
         plans = []
         for epoch in range(epochs):

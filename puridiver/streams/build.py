@@ -13,15 +13,16 @@ from puridiver.streams.checks import IntArray, as_ids, require
 from puridiver.streams.manifest import StreamManifest
 from puridiver.streams.noise import MATRIX_FILE, ClassMap, NoiseSetting, noise_kind, parse_share, read_noise
 from puridiver.streams.published import WORD, find_official
-from puridiver.streams.tasks import CUTTERS, fullest_tasks
+from puridiver.streams.tasks import BLURRY, CUTTERS, fullest_tasks
 
 
 def make_stream(
     source: DataSource,
     *,
-    kind: str = "blurry",  # the paper's; or "disjoint" (SPR's), "time" (equal parts of the order of timestamps)
+    kind: str = "blurry",  # the paper's; or "disjoint" (SPR's), "i-blurry", "time" (parts of the order of timestamps)
     n_tasks: int = 5,
     minor_share: float = 0.1,  # of blurry tasks, if there are several; elsewhere it counts as 0
+    disjoint_share: float = 0.5,  # of the classes, in i-Blurry tasks
     noise: str = "sym-40",  # a spec: see `parse_noise`, or "matrix:FILE"
     noise_map: ClassMap | None = None,  # of asymmetric noise; by default the source's map, else the next class
     noise_file: Path | str | None = None,  # of human noise: the published label file
@@ -48,13 +49,15 @@ def make_stream(
     setting = NoiseSetting(n_classes, rate, samples, source.train.images, class_map, noise_file, matrix)
     given = noise_kind(noise_id).apply(noise_rng, labels[samples], setting)
     times = None if source.train.times is None else source.train.times.numpy()[samples]
-    share = float(minor_share) if kind == "blurry" and n_tasks > 1 else 0.0
+    share = float(minor_share) if kind in BLURRY and n_tasks > 1 else 0.0
+    disjoint = float(disjoint_share) if kind == "i-blurry" else None
     there, numbers = np.unique(given, return_inverse=True)  # the classes that occur
-    tasks = CUTTERS[kind](numbers, len(there), n_tasks, tasks_rng, share, times)
+    tasks = CUTTERS[kind](numbers, len(there), n_tasks, tasks_rng, share, times, disjoint)
     order = np.concatenate(tasks.indices)
     return StreamManifest.of(
         source, samples[order], given[order], kind=kind, seed=seed, n_tasks=n_tasks, minor_share=share,
         noise=noise_id, noise_rate=float(rate), noise_map=class_map, noise_matrix=matrix, imbalance=imbalance,
+        disjoint_share=disjoint,
         task_ends=tuple(np.cumsum(list(map(len, tasks.indices))).tolist()),
         major_classes=tuple(tuple(there[list(group)].tolist()) for group in tasks.major_classes), holdout=held,
     )  # fmt: skip
@@ -87,24 +90,29 @@ def long_tail(labels: IntArray, imbalance: float, rng: np.random.Generator) -> I
 def resolve_stream(spec: str, source: DataSource, splits: Path | str | None = None, **options: Any) -> StreamManifest:
     """The stream that a spec names: the path of a manifest (.json), a published one, or one that is made here.
 
-    "official:sym40:1" is published, and read from `splits`. "blurry-10", "blurry-10:sym-40", "disjoint:asym-40" and
-    "time" are made with the options of `make_stream`; what the spec says goes before them.
+    "official:sym40:1" is published, and read from `splits`. "blurry-10", "blurry-10:sym-40", "disjoint:asym-40",
+    "i-blurry-50-10" (half of the classes disjoint, the others blurry-10) and "time" are made with the options of
+    `make_stream`; what the spec says goes before them.
     """
     if spec.endswith(".json"):
         return StreamManifest.load(spec)
     if spec.startswith(f"{WORD}:"):
         return find_official(spec, source, splits or "")
-    match = re.fullmatch(rf"(?:(blurry)-?([\d.]+)|(disjoint|time))(?::(?!{MATRIX_FILE})(.*))?", spec)
+    match = re.fullmatch(
+        rf"(?:(blurry)-?([\d.]+)|(i-blurry)-([\d.]+)-([\d.]+)|(disjoint|time))(?::(?!{MATRIX_FILE})(.*))?", spec
+    )
     if match is None:
         raise ValueError(
-            "a stream should be blurry-10, blurry-10:sym-40, disjoint, time, official:sym40:1, official:sym40:1:listed "
-            f"or a path (.json), but got {spec}"
+            "a stream should be blurry-10, blurry-10:sym-40, disjoint, i-blurry-50-10, time, official:sym40:1, "
+            f"official:sym40:1:listed or a path (.json), but got {spec}"
         )
-    options["kind"] = match[1] or match[3]
-    if match[2]:
-        options["minor_share"] = parse_share(match[2], f"the minor share of {spec!r}")
-    if match[4] is not None:
-        options["noise"] = match[4]
+    options["kind"] = match[1] or match[3] or match[6]
+    if minor := match[2] or match[5]:
+        options["minor_share"] = parse_share(minor, f"the minor share of {spec!r}")
+    if match[4]:
+        options["disjoint_share"] = parse_share(match[4], f"the share of disjoint classes of {spec!r}")
+    if match[7] is not None:
+        options["noise"] = match[7]
     return make_stream(source, **options)
 
 

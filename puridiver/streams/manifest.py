@@ -24,14 +24,14 @@ from puridiver.streams.noise import Matrix
 
 FORMAT = 1
 ARRAYS = ("holdout", "order", "labels")
-UNWRITTEN = ("noise_matrix", "imbalance")  # not in the file, nor in the hash, where there is none
+UNWRITTEN = ("noise_matrix", "imbalance", "disjoint_share")  # not in the file, nor in the hash, where there is none
 # What a file holds: see `check_json`.
 SCHEMA: dict[str, Any] = {
     **dict.fromkeys(("source", "source_fingerprint", "kind", "cut_by", "noise", "content_hash"), str),
     **dict.fromkeys(("format", "n_classes", "seed", "n_tasks"), int),
     "holdout": [int, None], "order": [int, None], "labels": [int, None], "task_ends": [int, None],
     **dict.fromkeys(("minor_share", "noise_rate"), float),
-    **dict.fromkeys(("realised_noise", "imbalance"), (float, None)),
+    **dict.fromkeys(("realised_noise", "imbalance", "disjoint_share"), (float, None)),
     "class_names": [str, None], "major_classes": [[int, None], None], "noise_map": ({str: int}, None),
     "noise_matrix": ([[float, None], None], None),
 }  # fmt: skip
@@ -45,7 +45,7 @@ class StreamManifest:
     source_fingerprint: str
     n_classes: int
     class_names: tuple[str, ...]
-    kind: str  # how tasks were cut: "blurry", "disjoint", "time", "official" (published) or "custom" (by hand)
+    kind: str  # how tasks were cut: "blurry", "disjoint", "i-blurry", "time", "official", "custom" (by hand)
     seed: int
     n_tasks: int
     minor_share: float = 0.0
@@ -62,6 +62,7 @@ class StreamManifest:
     format: int = FORMAT  # of the file
     noise_matrix: Matrix | None = None  # of the noise "matrix:HASH": row the true class, column the given one
     imbalance: float | None = None  # the rarest class's share of the most frequent one's samples
+    disjoint_share: float | None = None  # of the classes, in an i-Blurry stream
 
     def __post_init__(self) -> None:
         for name in ARRAYS:
@@ -161,7 +162,7 @@ def realised_noise(given: IntArray, true: IntArray) -> float | None:
 class Batch(NamedTuple):
     """Samples that arrive together."""
 
-    images: Tensor  # uint8, (B, H, W, C)
+    images: Tensor  # uint8 (B, H, W, C), or vectors, float32 (B, d)
     labels: Tensor  # int64, (B,): given labels, possibly wrong
     positions: Tensor  # int64, (B,): arrival numbers
     task: int

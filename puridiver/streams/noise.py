@@ -28,7 +28,7 @@ class NoiseSetting(NamedTuple):
     n_classes: int
     rate: float
     samples: IntArray  # rows of the labelled samples among all train images
-    images: Tensor  # all train images, uint8 (N, H, W, C)
+    images: Tensor  # all train images, uint8 (N, H, W, C), or vectors, float32 (N, d)
     class_map: ClassMap | None = None
     noise_file: Path | str | None = None
     matrix: Matrix | None = None

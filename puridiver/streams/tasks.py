@@ -1,6 +1,6 @@
 """Tasks: which samples arrive together, and which classes are major in each task.
 
-Blurry (section 3, Eq. 1 of the paper), disjoint (SPR's protocol) and in the order of time.
+Blurry (section 3, Eq. 1 of the paper), disjoint (SPR's protocol), both together (i-Blurry) and in the order of time.
 """
 
 from collections.abc import Callable, Sequence
@@ -87,9 +87,31 @@ def disjoint_tasks(labels: IntArray, n_classes: int, n_tasks: int, rng: np.rando
     return Tasks([rng.permutation(np.flatnonzero(np.isin(labels, group))) for group in groups], groups)
 
 
+def i_blurry_tasks(
+    labels: IntArray, n_classes: int, n_tasks: int, rng: np.random.Generator, minor_share: float, times: object,
+    disjoint_share: float,
+) -> Tasks:  # fmt: skip
+    """i-Blurry-N-M (Koh et al., ICLR 2022): the share N of the classes is disjoint, the others are blurry with M minor.
+
+    Each task has new disjoint classes, major blurry ones, and minor samples of the other blurry ones.
+    """
+    require(0 <= disjoint_share <= 1, "disjoint_share", "from 0 to 1", disjoint_share)
+    order, n_disjoint = rng.permutation(n_classes), round(disjoint_share * n_classes)
+    parts = []
+    for cut, classes in ((disjoint_tasks, np.sort(order[:n_disjoint])), (blurry_tasks, np.sort(order[n_disjoint:]))):
+        if len(classes):
+            rows = np.flatnonzero(np.isin(labels, classes))
+            found = cut(np.searchsorted(classes, labels[rows]), len(classes), n_tasks, rng, minor_share)
+            groups = [tuple(classes[list(group)].tolist()) for group in found.major_classes]
+            parts.append(([rows[indices] for indices in found.indices], groups))
+    indices = [rng.permutation(np.concatenate(task)) for task in zip(*(part[0] for part in parts), strict=True)]
+    return Tasks(indices, [sum(groups, ()) for groups in zip(*(part[1] for part in parts), strict=True)])
+
+
 def time_tasks(
-    labels: IntArray, n_classes: int, n_tasks: int, rng: object, minor_share: float, times: np.ndarray | None
-) -> Tasks:
+    labels: IntArray, n_classes: int, n_tasks: int, rng: object, minor_share: float, times: np.ndarray | None,
+    *_: object,
+) -> Tasks:  # fmt: skip
     """Cut the order of time into `n_tasks` parts of equal size, to within one sample; equal times keep their order."""
     if times is None:
         raise ValueError("a stream in the order of time needs timestamps, but the data have none (column timestamp)")
@@ -98,7 +120,10 @@ def time_tasks(
     return Tasks(indices, fullest_tasks([labels[part] for part in indices], n_classes))
 
 
-CUTTERS: dict[str, Callable[..., Tasks]] = {"blurry": blurry_tasks, "disjoint": disjoint_tasks, "time": time_tasks}
+CUTTERS: dict[str, Callable[..., Tasks]] = {
+    "blurry": blurry_tasks, "disjoint": disjoint_tasks, "i-blurry": i_blurry_tasks, "time": time_tasks,
+}  # fmt: skip
+BLURRY = ("blurry", "i-blurry")  # the kinds that have a minor share
 
 
 def group_classes(class_order: Sequence[int], n_tasks: int, rest_to_last: bool = False) -> list[tuple[int, ...]]:

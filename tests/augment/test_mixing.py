@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from puridiver.augment import draw_cutmix_plan, draw_mixup_plan, planned_cutmix, planned_mix
+from puridiver.augment import draw_cutmix_plan, draw_mixup_plan, planned_cut, planned_mix, planned_shares
 from puridiver.augment.views import beta_samples
 
 from .samples import generator, random_images
@@ -25,7 +25,7 @@ def test_cutmix_equals_a_loop(height: int, width: int, seed: int) -> None:
         for i, partner in enumerate(partners):
             for y in range(y0, y1):
                 expected[i, :, y, x0:x1] = images[partner, :, y, x0:x1]
-        mixed, shares = planned_cutmix(images, targets, row)
+        mixed, shares = planned_cut(images, row), planned_shares(targets, row, height * width)
         assert torch.equal(mixed, expected)
         kept = 1 - (y1 - y0) * (x1 - x0) / (height * width)
         torch.testing.assert_close(shares, kept * targets + (1 - kept) * targets[partners])

@@ -40,12 +40,11 @@ predict nowhere small.npz: nowhere
 predict LEARNER nowhere.png: nowhere.png does not exist
 predict LEARNER empty: holds no image
 predict LEARNER text.npz: text.npz is not a
-predict LEARNER keys.npz: images (N, H, W, C) called images or test_images or train_images
+predict LEARNER keys.npz: images (N, H, W, C) or vectors called images or test_images or train_images
 predict LEARNER small.npz --out text.npz/p.csv: cannot be written
 predict LEARNER small.npz --out small.npz: is already there
 predict LEARNER small.npz --out empty: is already there
 learn LEARNER pictures --out new: does not know the class grey: add --new-classes
-learn LEARNER pictures --out new --new-classes --memory 5: but got 5
 learn LEARNER pictures --out foreign --new-classes: suspects.csv
 learn LEARNER pictures --out RUN: is the folder of a run
 audit: Missing argument 'DATA

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from puridiver.cli import main
-from puridiver.runs.ledger import read_lines
+from puridiver.runs.ledger import append_row, read_lines
 from tests.cli.conftest import TINY
+from tests.grid.samples import row
 
 FILE = """[grid]
 methods = ["rsv+plain", {title = "PuriDivER [/b]", sampler = "puridiver", trainer = "puridiver"}]
@@ -105,3 +106,17 @@ def test_runs_of_a_ledger_and_of_a_folder_without_a_grid(finished_run, tmp_path,
     assert main(["table", ledger, str(finished_run), "--format", "csv"]) == 0
     (line,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert (line["method"], line["seeds"]) == ("puridiver + puridiver", "2")
+
+
+def test_a_table_needs_no_plugin_of_its_grid(tmp_path, capsys, forgotten_plugins):
+    (tmp_path / "mine.toml").write_text(
+        FILE.replace('"rsv+plain"', '"rsv+plain", {sampler="mine", trainer="plain", options={own=1}}')
+    )
+    rows = [row(1, 0.4, grid="mine", method="mine + plain, own=1", column="digits sym-40", data="digits")]
+    append_row(tmp_path / "ledger.jsonl", rows[0])
+    assert main(["table", str(tmp_path / "mine.toml"), str(tmp_path / "ledger.jsonl")]) == 0
+    assert "mine + plain, own=1  40.0 (1)" in capsys.readouterr().out
+    assert main(["table", str(tmp_path / "mine.toml"), str(tmp_path / "ledger.jsonl"), "--all"]) == 0
+    assert "sym-20" in capsys.readouterr().out
+    assert main(["grid", str(tmp_path / "mine.toml"), "--dry-run"]) == 2
+    assert "but got 'mine'" in capsys.readouterr().err

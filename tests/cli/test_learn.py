@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from puridiver import Learner
+from puridiver.cli import learn as learning
 from puridiver.cli import main
 from tests.cli.conftest import small_learner
 from tests.learner_samples import differing, patterns, tensors_of
@@ -98,3 +99,33 @@ def test_a_learner_of_numbers_and_grey_images_takes_arrays_and_files(tmp_path, c
     (tmp_path / "digits" / "1").rename(tmp_path / "digits" / "seven")
     assert learn(tmp_path / "now", tmp_path / "digits", tmp_path / "now", "--new-classes") == 2
     assert "labels should be all integers or all strings" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("moves", [1, 2, 4])  # amid the stream, amid a training, and in the stream after it
+def test_it_saves_on_the_way_and_goes_on_to_the_same_bits(tmp_path, monkeypatch, capsys, moves):
+    images, labels = patterns(24, seed=1)
+    small_learner().save(tmp_path / "small")
+    np.savez(tmp_path / "more.npz", train_images=images, train_labels=labels)
+    words = ["--every", "16", "--epochs", "2", "--checkpoint-every", "0"]
+    assert learn(tmp_path / "small", tmp_path / "more.npz", tmp_path / "whole", *words) == 0
+
+    def leave(bar, amount, text, told=[]):  # noqa: B006
+        told.append(text)
+        if len(told) > moves:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(learning.Progress, "advance", leave)
+        assert learn(tmp_path / "small", tmp_path / "more.npz", tmp_path / "parts", *words) == 130
+    assert "--resume" in capsys.readouterr().err
+    assert 0 < Learner.load(tmp_path / "parts", device="cpu").seen <= 24
+    assert learn(tmp_path / "small", tmp_path / "more.npz", tmp_path / "parts", *words) == 2
+    assert "say --resume, or --force" in capsys.readouterr().err
+    assert (
+        learn(tmp_path / "small", tmp_path / "more.npz", tmp_path / "parts", *words, "--epochs", "1", "--resume") == 2
+    )
+    assert learn(tmp_path / "small", tmp_path / "more.npz", tmp_path / "parts", *words, "--resume") == 0
+    whole, parts = (Learner.load(tmp_path / name, device="cpu") for name in ("whole", "parts"))
+    assert differing(tensors_of(whole), tensors_of(parts)) == []
+    assert learn(tmp_path / "small", tmp_path / "more.npz", tmp_path / "parts", *words, "--resume") == 2
+    assert "nothing that was interrupted" in capsys.readouterr().err

@@ -34,7 +34,7 @@ def test_a_figure_of_the_paper_is_drawn_from_its_grid(finished_run, tmp_path, mo
 def test_a_page_is_written_and_shown(finished_run, tmp_path, monkeypatch, capsys):
     seen: list[str] = []
     monkeypatch.setattr("webbrowser.open", seen.append)
-    monkeypatch.setattr("puridiver.report.page.render", lambda runs, notes: f"a page of {len(runs)} run")
+    monkeypatch.setattr("puridiver.report.page.render", lambda runs, notes, against: f"a page of {len(runs)} run")
     shutil.copytree(finished_run, tmp_path / "half")
     (tmp_path / "half" / "summary.json").unlink()
     page = tmp_path / "new" / "page[/b].html"
@@ -45,6 +45,11 @@ def test_a_page_is_written_and_shown(finished_run, tmp_path, monkeypatch, capsys
     shown = capsys.readouterr()
     assert shown.out.splitlines() == [str(page)]
     assert "note: left out: " in shown.err
+    seen.clear()
+    monkeypatch.setattr("puridiver.report.page.render", lambda runs, notes, against: f"beside {len(against)}")
+    words = ["report", str(finished_run), "--against", str(finished_run), "--out", str(page), "--force"]
+    assert main(words) == 0
+    assert page.read_text() == "beside 1"
 
 
 @pytest.mark.parametrize("command", [["report"], ["figure", "accuracy"]])

@@ -51,6 +51,25 @@ def test_tensorboard_follows_a_run(tmp_path):
     assert list((tmp_path / "tb").iterdir())
 
 
+def test_after_the_first_seconds_it_says_how_many_minutes_are_left(monkeypatch, capsys):
+    now = 100.0
+    monkeypatch.setattr("puridiver.cli.output.time.monotonic", lambda: now)
+    progress = Progress()
+    progress.start(1_000, done=400)  # before the process began: it tells nothing of the rate
+    for seconds, amount, told in ((1, 1, ""), (5, 9, "41% done, about 5 minutes left"), (900, 90, ""), (901, 400, "")):
+        now = 100.0 + seconds
+        progress.advance(amount, "stream")
+        assert capsys.readouterr().err.strip() == told
+    event = {"task": 0, "accuracy": 0.5, "memory_purity": None}
+    progress.event(event)
+    assert "after task 1: accuracy 50.0%, memory purity -; about 3 minutes left" in capsys.readouterr().err
+    progress.advance(99, "stream")
+    assert progress.time_left() == "less than a minute left"
+    progress.advance(1, "stream")
+    progress.event(event)
+    assert "left" not in capsys.readouterr().err
+
+
 # Resuming ----------------------------------------------------------------------------------------------------------
 
 

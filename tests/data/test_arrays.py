@@ -40,7 +40,7 @@ def test_bytes_pass_unchanged_and_are_copied() -> None:
     source = from_arrays(**given)
     assert np.array_equal(source.train.images.numpy(), given["train_images"])
     assert np.array_equal(source.test.labels.numpy(), given["test_labels"])
-    assert (source.image_shape, source.class_names) == ((4, 5, 3), ("0", "1", "2"))
+    assert (source.input_shape, source.class_names) == ((4, 5, 3), ("0", "1", "2"))
     tensors: dict[str, Any] = {key: torch.from_numpy(array.copy()) for key, array in given.items()}
     assert from_arrays(**tensors).fingerprint == source.fingerprint
     given["train_images"][:] = 0
@@ -51,7 +51,7 @@ def test_bytes_pass_unchanged_and_are_copied() -> None:
 def test_floats_become_the_nearest_byte(dtype: torch.dtype) -> None:
     values = torch.linspace(0, 1, 6, dtype=dtype)[:, None, None].expand(6, 4, 5)
     source = from_arrays(**arrays(train_images=values, test_images=np.zeros((3, 4, 5), np.float32)))
-    assert source.image_shape == (4, 5, 1)
+    assert source.input_shape == (4, 5, 1)
     assert (source.train.images[:, 0, 0, 0].float() - 255 * values[:, 0, 0].float()).abs().max() <= 0.51
 
 
@@ -61,7 +61,7 @@ def test_floats_become_the_nearest_byte(dtype: torch.dtype) -> None:
         ({"train_images": np.full((6, 4, 5, 3), 1.5)}, r"train_images of floats should be .* in \[0, 1\]"),
         ({"test_images": np.full((3, 4, 5, 3), np.nan)}, "test_images .* finite"),
         ({"train_images": torch.zeros(6, 4, 5, 3).to_sparse()}, "train_images should be a dense tensor"),
-        ({"train_images": np.zeros((6, 3, 4, 5), np.uint8)}, r"but got \(6, 3, 4, 5\)"),
+        ({"train_images": np.zeros((6, 2, 4, 5), np.uint8)}, r"but got \(6, 2, 4, 5\)"),
         ({"train_images": np.zeros((0, 4, 5, 3), np.uint8), "train_labels": np.zeros(0, int)}, "be train images"),
         ({"test_images": np.zeros((3, 4, 6, 3), np.uint8)}, r"\(6, 4, 5, 3\) and \(3, 4, 6, 3\)"),
         ({"train_labels": np.zeros(5, np.int64)}, r"train_labels .* \(6,\)"),

@@ -34,7 +34,7 @@ def test_it_holds_the_good_images_in_order_and_names_the_bad(listing, tmp_path):
     progress = []
     found = open_cache(listing, SIDE, tmp_path, lambda done, total: progress.append((done, total)))
     paths = listing.files["path"].tolist()
-    expected = [decode(os.path.join(listing.root, path), SIDE) for path in paths]
+    expected = [decode(os.path.join(listing.root, path), (SIDE, SIDE, 3)) for path in paths]
     assert np.array_equal(found.images, np.stack([pixels for pixels in expected if not isinstance(pixels, str)]))
     assert isinstance(found.images, np.memmap)
     assert {os.path.basename(name) for name in found.bad} >= {"cut.jpg", "empty.jpg", "text.jpg", "bomb.png"}

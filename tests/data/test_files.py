@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from puridiver.data import UNKNOWN, FileOptions, load, verify
 from puridiver.data.image_files import describe
@@ -27,7 +28,7 @@ def pictures(tmp_path: Path) -> Path:
 
 def test_a_folder_becomes_a_source_with_the_right_pixels_and_labels(pictures, tmp_path):
     source = load(str(pictures), tmp_path)
-    assert (source.name, source.image_shape, len(source.train), len(source.test)) == ("pictures", (32, 32, 3), 18, 9)
+    assert (source.name, source.input_shape, len(source.train), len(source.test)) == ("pictures", (20, 24, 3), 18, 9)
     for part in (source.train, source.test):
         for image, label in zip(part.images.float().mean(dim=(1, 2)), part.labels.tolist(), strict=True):
             wanted = torch.tensor(COLOURS[source.class_names[label]]).float()
@@ -37,6 +38,29 @@ def test_a_folder_becomes_a_source_with_the_right_pixels_and_labels(pictures, tm
     (mapped,) = (tmp_path / "image-cache").rglob("images.u8")
     assert str(mapped) in Path("/proc/self/maps").read_text()  # images lie in the file and not in memory
     assert verify(str(pictures), tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("modes", "sides", "asked", "shape"),
+    [
+        ("LL", (28, 28), None, (28, 28, 1)),
+        ("LL", (28, 28), 20, (20, 20, 1)),
+        ("LL", (28, 28), (20, 24), (20, 24, 1)),
+        ("LL", (28, 30), None, (32, 32, 1)),
+        ("LL", (65, 65), None, (32, 32, 1)),
+        ("LL", (3, 3), None, (32, 32, 1)),  # less than a learner takes
+        ("LR", (28, 28), None, (28, 28, 3)),
+        ("1I", (28, 28), None, (28, 28, 1)),
+    ],
+)
+def test_small_images_of_one_size_keep_it_and_grey_ones_stay_grey_unless_asked(modes, sides, asked, shape, tmp_path):
+    kinds = {"L": "L", "R": "RGB", "1": "1", "I": "I;16"}
+    for row, (mode, side) in enumerate(zip(modes * 2, sides * 2, strict=True)):
+        folder = tmp_path / "data" / f"class{row % 2}"
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.new(kinds[mode], (side, side), 1).save(folder / f"{row}.png")
+    source = load(str(tmp_path / "data"), tmp_path, FileOptions(image_size=asked, test_share=0.5))
+    assert source.input_shape == shape
 
 
 def test_nobody_knows_the_true_labels_of_a_folder_unless_it_is_trusted(pictures, tmp_path):
@@ -136,4 +160,4 @@ def test_tasks_are_no_more_than_classes_with_train_images(pictures, tmp_path):
     for path in (pictures / "train" / "red").iterdir():
         path.write_bytes(b"no image")
     assert load(str(pictures), tmp_path, FileOptions(bad_files="skip")).defaults["tasks"] == 2
-    assert np.asarray(source.train.images).shape == (18, 32, 32, 3)
+    assert np.asarray(source.train.images).shape == (18, 20, 24, 3)

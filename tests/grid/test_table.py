@@ -13,6 +13,7 @@ from statsmodels.stats.multitest import multipletests
 
 from puridiver.grid.spec import find_grid, only
 from puridiver.grid.table import build, paired
+from puridiver.grid.table import latex as latex_of
 from tests.grid.samples import row
 
 GRID = find_grid("table1", ["cifar10"])
@@ -84,8 +85,41 @@ def test_markdown_and_latex_have_the_same_cells() -> None:
     table = build([*rows_of("RSV", 0.4, 0.5), *rows_of("RSV + SELFIE", 0.5, 0.6)], GRID)
     assert "| RSV | 45.0 ± 7.1 (2) [39.2 ± 0.9] |" in table.to_markdown()
     latex = table.to_latex()
-    assert r"RSV & 45.0 $\pm$ 7.1 (2) [39.2 $\pm$ 0.9] \\" in latex
+    assert [line for line in latex.splitlines() if "&" in line] == [
+        r"method       & sym-40                                       \\",
+        r"RSV          & 45.0 $\pm$ 7.1 (2) [39.2 $\pm$ 0.9]          \\",
+        r"RSV + SELFIE & \textbf{55.0 $\pm$ 7.1} (2) [39.2 $\pm$ 1.1] \\",  # the column's best
+    ]
+    assert r"\begin{tabular}{lr}" in latex
+    assert r"\caption{Last accuracy, twelve" in latex  # and not "Table 1: Table 1: ..."
     assert r"last accuracy \%" in latex
+    assert r"a\_b \& \textbackslash{}" in latex_of(pd.DataFrame({"method": ["a_b & \\"]}), None, "x")
+
+
+def test_the_best_is_the_lowest_where_lower_is_better_and_nothing_is_the_best_of_one() -> None:
+    rows = [*rows_of("RSV", 0.4, forgetting=0.2), *rows_of("GBS", 0.5, forgetting=0.1)]
+    assert r"GBS    & \textbf{10.0} (1)" in build(rows, GRID, "forgetting").to_latex()
+    assert "textbf" not in build(rows[:1], GRID).to_latex()
+
+
+def test_only_what_was_run_is_shown_unless_all_is_wanted() -> None:
+    (shown,) = build(rows_of("RSV", 0.4), GRID).shown.values()
+    assert shown.shape == (1, 2)
+    (shown,) = build(rows_of("RSV", 0.4), GRID, whole=True).shown.values()
+    assert shown.shape == (13, 6)
+    assert (shown == "-").sum(axis=None) == 13 * 5 - 1
+
+
+def test_methods_have_the_titles_of_their_classes_unless_a_grid_names_them() -> None:
+    names = {"grid": None, "sampler": "rsv", "trainer": "er"}
+    rows = [*rows_of("rsv + er", 0.4, 0.5, title="RSV + experience replay", **names)]
+    rows += rows_of("rsv + er, epochs=0", 0.3, 0.4, title="RSV + experience replay", **names)
+    rows += rows_of("mine", 0.5, 0.6, title="RSV + experience replay", **names)
+    (shown,) = build(rows).shown.values()
+    assert shown["method"].tolist() == ["RSV + experience replay", "RSV + experience replay, epochs=0", "mine"]
+    for against in ("rsv + er", "RSV + experience replay"):
+        (compared,) = build(rows, against=against).shown.values()
+        assert compared["method"].tolist() == ["RSV + experience replay, epochs=0", "mine"]
 
 
 def test_a_comparison_is_paired_by_seed_and_corrected_for_all_lines() -> None:

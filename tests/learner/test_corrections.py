@@ -34,7 +34,6 @@ def test_what_is_held_has_the_ids_it_came_with(sampler: str, size: int) -> None:
     learner = fed(tiny_learner(sampler=sampler), 0, 48, size)
     assert len(held(learner)) < 48  # some were dropped
     assert learner.held_ids() == {arrival: IDS[arrival] for arrival in held(learner)}
-    assert len(learner.source_ids) <= 2 * learner.capacity  # those of what was dropped are forgotten
 
 
 def test_a_batch_that_could_not_be_learnt_leaves_no_id(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +59,11 @@ def test_what_is_undone_is_as_if_nobody_had_looked(by_id: bool, tmp_path: Path) 
 
     def correct(learner: Learner, labels: dict[int, int | None]) -> int:
         named = {IDS[arrival] if by_id else arrival: label for arrival, label in labels.items()}
-        return learner.correct(named, by_id=by_id)
+        found = learner.correct(named, by_id=by_id)
+        assert found.dropped == [IDS[dropped] if by_id else dropped] * (dropped in labels)
+        assert not found.unknown
+        assert not found.queued
+        return len(found.applied)
 
     for _ in range(2):  # what a label came with is known however often it is corrected
         assert (
@@ -87,11 +90,11 @@ def test_after_a_correction_nothing_is_replayed_with_the_old_label() -> None:
 def test_what_a_person_has_checked_is_not_doubted_again() -> None:
     """Wrong labels that are confirmed as right: the learner has every reason to doubt them, and may not."""
     given = np.where(np.arange(48) % 4 == 0, (LABELS[:48] + 1) % 3, LABELS[:48])
-    learner = feed(Learner(classes=3, image_shape=(8, 8, 1), memory=16, seed=3), IMAGES[:48], given)
+    learner = feed(Learner(classes=3, input_shape=(8, 8, 1), memory=16, seed=3), IMAGES[:48], given)
     learner.consolidate(12)
     confirmed = {row.arrival: row.given_label for row in learner.audit() if row.p_correct < 0.5}
     assert confirmed
-    assert learner.correct(confirmed) == len(confirmed)
+    assert learner.correct(confirmed).applied == list(confirmed)
     learner.consolidate(4)
     rows = [row for row in learner.audit() if row.checked]
     assert {row.arrival for row in rows} == set(confirmed)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from puridiver.learner import inputs
-from puridiver.learner.inputs import as_classes, as_corrections, as_images, as_labels
+from puridiver.learner.inputs import as_classes, as_corrections, as_images, as_keys, as_labels
 
 SHAPE = (4, 5, 3)
 PIXELS = np.random.default_rng(0).integers(256, size=(2, *SHAPE), dtype=np.uint8)
@@ -20,6 +20,7 @@ KNOWN = {"cat": 0, "dog": 1}
     [
         PIXELS, torch.from_numpy(PIXELS), list(PIXELS), PIXELS / 255, FLOATS, FLOATS.half(), FLOATS.tolist(),
         PIXELS.astype(np.longdouble) / 255, FLOATS.clone().requires_grad_(), list(FLOATS), PIXELS[::-1][::-1],
+        PIXELS.transpose(0, 3, 1, 2), FLOATS.permute(0, 3, 1, 2),
         np.frombuffer(PIXELS.tobytes(), np.uint8).reshape(PIXELS.shape),
     ],
 )  # fmt: skip
@@ -37,11 +38,11 @@ def test_grey_images_may_leave_out_the_channel_axis() -> None:
 @pytest.mark.parametrize(
     ("images", "message"),
     [
-        (PIXELS[0], r"\(N, 4, 5, 3\), but got \(4, 5, 3\): a single image is a batch of one"),
+        (PIXELS[0], r"\(N, 4, 5, 3\) or \(N, 3, 4, 5\), but got \(4, 5, 3\): a single image is a batch of one"),
         ([], "the batch is empty"),
         ([PIXELS[0], PIXELS[0][:3]], "all of one shape"),
         ([torch.zeros(SHAPE), torch.zeros(4, 6, 3)], "all of one shape"),
-        (PIXELS.transpose(0, 3, 1, 2), r"but got \(2, 3, 4, 5\)"),
+        (PIXELS.transpose(0, 2, 1, 3), r"but got \(2, 5, 4, 3\)"),
         (PIXELS.astype(np.int64), "uint8, or floats"),
         (torch.from_numpy(PIXELS).int(), "uint8, or floats"),
         (PIXELS > 3, "uint8, or floats"),
@@ -146,29 +147,38 @@ def test_labels_that_make_no_class_are_refused(labels: list, known: list, grow: 
 
 def test_numbers_of_numpy_become_python_s_own_and_others_are_refused() -> None:
     assert type(inputs.as_whole(np.int64(5), "memory", 1)) is int
-    assert inputs.as_image_shape((np.int64(8), 8, 1)) == (8, 8, 1)
+    assert inputs.as_input_shape((np.int64(8), 8, 1)) == (8, 8, 1)
     for wrong in (True, 0, 1.5, "3", None, np.float64(3)):
         with pytest.raises(ValueError, match="memory should be a whole number, at least 1 sample, but got"):
             inputs.as_whole(wrong, "memory", 1, " sample")
     for shape in [(8.5, 8, 1), (8, 8, True), ("8", 8, 1), (8, 8), (3, 8, 1), 8, (8, 8, 2)]:
-        with pytest.raises(ValueError, match="image_shape should be"):
-            inputs.as_image_shape(shape)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="input_shape should be"):
+            inputs.as_input_shape(shape)  # type: ignore[arg-type]
 
 
-def test_corrections_are_class_ids_by_arrival() -> None:
-    assert as_corrections({np.int64(3): "dog", 4: None}, KNOWN, 20) == {3: 1, 4: None}
-    held = {4: "a", 7: "b", 9: "a"}
-    assert as_corrections({"a": "dog", "gone": "cat"}, KNOWN, 10, held) == {4: 1, 9: 1}
+def test_corrections_are_class_ids_by_arrival_or_id() -> None:
+    assert as_corrections({np.int64(3): "dog", 4: None}, KNOWN, by_id=False) == {3: 1, 4: None}
+    assert as_corrections({"a": "dog", 7: "cat"}, KNOWN, by_id=True) == {"a": 1, 7: 0}
 
 
 @pytest.mark.parametrize(
-    ("labels", "ids", "message"),
+    ("labels", "by_id", "message"),
     [
-        ({"17": "dog"}, None, "arrivals should be whole numbers below 20"), ({1.0: "dog"}, None, "arrivals should be"),
-        ({20: "dog"}, None, "below 20"), (["dog"], None, "a dict of arrival"), ({3: True}, None, "integer, a string"),
-        ({3: "owl"}, None, "a correction adds no class"), ([("a", "cat")], {}, "a dict of id"),
+        ({"17": "dog"}, False, "arrivals should be whole numbers from 0 on"), ({1.0: "dog"}, False, "arrivals should"),
+        ({-1: "dog"}, False, "from 0 on"), (["dog"], False, "a dict of arrival"),
+        ({3: True}, False, "integer, a string"), ({3: "owl"}, False, "a correction adds no class"),
+        ([("a", "cat")], True, "a dict of id"),
+        ({2.5: "cat"}, True, "ids should be integers or strings"),
     ],
 )  # fmt: skip
-def test_corrections_that_make_no_sense_are_refused(labels, ids, message: str) -> None:
+def test_corrections_that_make_no_sense_are_refused(labels, by_id: bool, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        as_corrections(labels, KNOWN, 20, ids)
+        as_corrections(labels, KNOWN, by_id)
+
+
+@pytest.mark.parametrize(
+    ("keys", "by_id"), [("photo-1.png", True), (torch.tensor(3), False), ([True], False), ([None], True)]
+)
+def test_samples_are_named_in_a_list(keys, by_id: bool) -> None:
+    with pytest.raises(ValueError, match="should be"):
+        as_keys(keys, by_id)

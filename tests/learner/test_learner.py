@@ -39,8 +39,8 @@ def test_a_refused_batch_and_a_prediction_change_no_bit():
     ("settings", "message"),
     [
         ({"memory": 0}, "at least 1 sample, but got 0"),
-        ({"image_shape": (8, 8, 2)}, r"1 or 3 channels, but got \(8, 8, 2\)"),
-        ({"sampler": "best"}, "sampler should be one of crsv, gbs, ntd, puridiver, rm, rsv, spr, but got 'best'"),
+        ({"input_shape": (8, 8, 2)}, r"1 or 3 channels, or \(d,\) of vectors, but got \(8, 8, 2\)"),
+        ({"sampler": "best"}, "sampler should be one of .*, but got 'best'"),
         ({"trainer": "best"}, "trainer should be one of .*selfie, spr, but got 'best'"),
         ({"recipe": "best"}, "recipe should be one of official, paper, puridiver, but got 'best'"),
         ({"network": "vit"}, "network should be one of .*resnet18.*, but got 'vit'"),
@@ -51,7 +51,7 @@ def test_a_refused_batch_and_a_prediction_change_no_bit():
 )
 def test_settings_that_cannot_be_used_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
-        Learner(3, **{"image_shape": SHAPE, "memory": 5, "device": "cpu", **settings})
+        Learner(3, **{"input_shape": SHAPE, "memory": 5, "device": "cpu", **settings})
 
 
 # Classes -----------------------------------------------------------------------------------------------------------

@@ -85,9 +85,9 @@ class Mine(puridiver.Network):
 
     name, kernel = "mine", 3
 
-    def __init__(self, n_classes: int, image_shape: tuple[int, int, int], settings: Any) -> None:
+    def __init__(self, n_classes: int, input_shape: tuple[int, int, int], settings: Any) -> None:
         super().__init__()
-        self.body = nn.Conv2d(image_shape[2], 8, self.kernel)
+        self.body = nn.Conv2d(input_shape[2], 8, self.kernel)
         self.head = puridiver.Head(8, n_classes, settings)
 
     def features(self, images: Tensor) -> Tensor:

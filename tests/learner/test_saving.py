@@ -20,7 +20,7 @@ def test_load_restores_every_setting(tmp_path):
     hint = NoiseHint("asym", 0.3)
     learner = tiny_learner(list(NAMES), trainer="coteaching", sampler="rm", hint=hint, seed=7, grow=True)
     loaded = Learner.load(fed(learner, 16, NAMES[LABELS]).save(tmp_path), device="cpu")
-    for name in ("classes", "image_shape", "options", "hint", "seed", "grow", "network", "seen", "consolidations"):
+    for name in ("classes", "input_shape", "options", "hint", "seed", "grow", "network", "seen", "consolidations"):
         assert getattr(loaded, name) == getattr(learner, name), name
     assert (loaded.sampler.name, loaded.trainer.name, loaded.memory.capacity) == ("rm", "coteaching", 12)
 
@@ -33,7 +33,7 @@ def test_the_learner_of_a_run_is_loaded_by_the_run_s_folder(tmp_path):
         learner.save(tmp_path)  # commands and Learner.load would have two to choose from
 
 
-def test_a_saved_learner_may_get_a_larger_memory(tmp_path):
+def test_a_saved_learner_may_get_another_memory(tmp_path):
     fed(tiny_learner()).save(tmp_path)
     same, larger = (Learner.load(tmp_path, device="cpu", memory=memory) for memory in (12, 20))
     assert differing(tensors_of(same), tensors_of(Learner.load(tmp_path, device="cpu"))) == []
@@ -42,8 +42,10 @@ def test_a_saved_learner_may_get_a_larger_memory(tmp_path):
     assert len(larger.memory) == larger.capacity == 20
     larger.consolidate(epochs=1)
     assert Learner.load(larger.save(tmp_path), device="cpu").capacity == 20
-    for memory in (11, 12.5):
-        with pytest.raises(ValueError, match=rf"at least 20 samples.* but got {memory}"):
+    smaller = Learner.load(tmp_path, device="cpu", memory=6)
+    assert len(smaller.memory) == smaller.capacity == 6
+    for memory in (0, 12.5):
+        with pytest.raises(ValueError, match=rf"at least 1 sample.* but got {memory}"):
             Learner.load(tmp_path, device="cpu", memory=memory)
 
 
@@ -62,7 +64,7 @@ ODD_TENSORS: dict[str, Any] = {
     "predictor.kept0.0.body.0.norm.running_var": [torch.zeros(0), torch.zeros(1)],
 }
 ODD_SETTINGS: dict[str, Any] = {
-    "classes": [["a", 3, None]], "image_shape": [[8, 8], "8x8", [8.5, 8, 1]], "memory": ["12", 3, -1],
+    "classes": [["a", 3, None]], "input_shape": [[8, 8], "8x8", [8.5, 8, 1]], "memory": ["12", 3, -1],
     "sampler": [7, "gone"], "options": [[], {"no such option": 1}, {"lr": "high"}], "seen": ["many", None, -1, 2**63],
     "seen_of": [3, ["a", 1, 2]], "consolidation": [[], {"epochs": 3}], "hint": ["sym", {"kind": "odd"}],
     "ids": [[3]], "plugins": [[]], "precision": [3],

@@ -19,17 +19,17 @@ from tests.learner_samples import patterns, tiny_learner
 
 def test_a_large_batch_is_learnt_as_the_small_ones_it_could_have_come_as() -> None:
     images, labels = patterns(40)
-    whole, parts = (Learner(classes=3, image_shape=(8, 8, 1), memory=12, seed=3, batch_size=4) for _ in range(2))
-    assert whole.observe(images, labels) == range(40)
+    whole, parts = (Learner(classes=3, input_shape=(8, 8, 1), memory=12, seed=3, batch_size=4) for _ in range(2))
+    assert whole.observe(images, labels).arrivals == range(40)
     for start, end in ((0, 14), (14, 27), (27, 40)):
         parts.observe(images[start:end], labels[start:end])
     assert whole.memory.samples.arrivals.tolist() == parts.memory.samples.arrivals.tolist()
     assert np.array_equal(whole.predict_proba(images), parts.predict_proba(images))
 
 
-def test_nothing_is_observed_or_corrected_amid_a_consolidation() -> None:
+def test_nothing_is_observed_removed_or_resized_amid_a_consolidation() -> None:
     images, labels = patterns(16)
-    learner = Learner(classes=None, image_shape=(8, 8, 1), memory=16, seed=3)
+    learner = Learner(classes=None, input_shape=(8, 8, 1), memory=16, seed=3)
     learner.observe(images, labels)
     epochs = learner.consolidation(3)
     next(epochs)
@@ -37,8 +37,10 @@ def test_nothing_is_observed_or_corrected_amid_a_consolidation() -> None:
         learner.observe(images, labels)
     with pytest.raises(ConsolidatingError, match="before another"):
         next(learner.consolidation(3))
-    with pytest.raises(ConsolidatingError, match="before correcting labels"):
-        learner.correct({0: int(labels[0])})
+    with pytest.raises(ConsolidatingError, match="before removing a class"):
+        learner.remove_class(0)
+    with pytest.raises(ConsolidatingError, match="before making the memory smaller"):
+        learner.resize(12)
     assert learner.seen == 16
     epochs.close()
     learner.observe(images, labels)
@@ -47,7 +49,7 @@ def test_nothing_is_observed_or_corrected_amid_a_consolidation() -> None:
 
 def test_gradients_that_the_caller_turned_off_do_not_matter() -> None:
     images, labels = patterns(16)
-    inside, outside = (Learner(classes=3, image_shape=(8, 8, 1), memory=16, seed=3) for _ in range(2))
+    inside, outside = (Learner(classes=3, input_shape=(8, 8, 1), memory=16, seed=3) for _ in range(2))
     with torch.inference_mode(), torch.no_grad():
         inside.observe(images, labels)
         inside.consolidate(2)
@@ -60,7 +62,7 @@ def test_gradients_that_the_caller_turned_off_do_not_matter() -> None:
 
 def test_a_learner_can_be_copied_and_pickled() -> None:
     images, labels = patterns(32)
-    learner = Learner(classes=None, image_shape=(8, 8, 1), memory=16, seed=3)
+    learner = Learner(classes=None, input_shape=(8, 8, 1), memory=16, seed=3)
     learner.observe(images[:16], labels[:16])
     learner.consolidate(2)
     copied = copy.deepcopy(pickle.loads(pickle.dumps(learner)))
@@ -75,7 +77,7 @@ def test_a_single_image_is_joined_by_memory_samples_from_the_start(
     replay: str, joined: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     images, labels = patterns(24)
-    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=16, seed=3, replay=replay)
+    learner = Learner(classes=3, input_shape=(8, 8, 1), memory=16, seed=3, replay=replay)
     real, found = learner.trainer.observe, []
 
     def watched(x: Any, y: Any, replayed: Any, freeze: bool) -> Any:
@@ -92,12 +94,12 @@ def test_a_single_image_is_joined_by_memory_samples_from_the_start(
 
 def test_a_learner_that_has_diverged_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     images, labels = patterns(40)
-    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=12, seed=3, online_lr=0.01, batch_size=4)
+    learner = Learner(classes=3, input_shape=(8, 8, 1), memory=12, seed=3, online_lr=0.01, batch_size=4)
     learner.observe(images, labels)
     learner.predict(images)
     learner.save(tmp_path / "good")
     assert "diverged" not in caplog.text
-    bad = Learner(classes=3, image_shape=(8, 8, 1), memory=12, seed=3, online_lr=1e9, batch_size=4)
+    bad = Learner(classes=3, input_shape=(8, 8, 1), memory=12, seed=3, online_lr=1e9, batch_size=4)
     bad.observe(images, labels)
     with pytest.raises(DivergedError, match=r"a lower rate \(online_lr, lr\)"):
         bad.predict(images)

@@ -18,10 +18,10 @@ def seeded(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def on_paper(name: str, n_classes: int, image_shape: tuple[int, int, int], settings: Options = PLAIN) -> Network:
+def on_paper(name: str, n_classes: int, input_shape: tuple[int, ...], settings: Options = PLAIN) -> Network:
     """A network without numbers: it has shapes and costs nothing."""
     with torch.device("meta"):
-        return NETWORKS[name](n_classes, image_shape, settings)
+        return NETWORKS[name](n_classes, input_shape, settings)
 
 
 def n_parameters(network: nn.Module) -> int:
@@ -34,10 +34,10 @@ def noise(*shape: int, seed: int = 0) -> Tensor:
 
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize(("shape", "settings"), [((8, 8, 1), OFFICIAL), ((32, 48, 3), PLAIN), ((224, 224, 3), PLAIN)])
-def test_shapes_of_outputs(name: str, shape: tuple[int, int, int], settings: Options) -> None:
-    height, width, channels = shape
+def test_shapes_of_outputs(name: str, shape: tuple[int, ...], settings: Options) -> None:
+    shape = shape[:1] if NETWORKS[name].takes_vectors else shape
     network = on_paper(name, 7, shape, settings)
-    features, logits = network(torch.empty(2, channels, height, width, device="meta"))
+    features, logits = network(torch.empty(2, *shape[2:], *shape[:2], device="meta"))
     assert logits.shape == (2, 7)
     assert features.shape == (2, network.head.linear.weight.shape[1])
     assert network.head.linear.weight.shape[0] == 7

@@ -26,9 +26,9 @@ class Tokens(Network):
 
     name = "tokens"
 
-    def __init__(self, n_classes: int, image_shape: tuple[int, int, int], settings: Options) -> None:
+    def __init__(self, n_classes: int, input_shape: tuple[int, int, int], settings: Options) -> None:
         super().__init__()
-        self.cut = nn.Conv2d(image_shape[2], 16, 4, stride=4)
+        self.cut = nn.Conv2d(input_shape[2], 16, 4, stride=4)
         self.places = nn.Parameter(torch.randn(4, 16))
         self.norm = nn.LayerNorm(16)
         self.scale = nn.Parameter(torch.tensor(1.5))
@@ -57,7 +57,7 @@ class Volume(Network):
 
     name = "volume"
 
-    def __init__(self, n_classes: int, image_shape: tuple[int, int, int], settings: Options) -> None:
+    def __init__(self, n_classes: int, input_shape: tuple[int, int, int], settings: Options) -> None:
         super().__init__()
         self.deep, self.flat = nn.Conv3d(1, 4, 3, padding=1), nn.Conv2d(4, 8, 3)
         self.head = Head(8, n_classes, settings)

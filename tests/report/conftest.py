@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -72,18 +71,6 @@ def comparison(grid: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         patched.setattr(pages, "DETAILED", 1)
         patched.setattr(pages, "figures", lambda: few)
         return write_page(*find_runs([grid]), tmp_path_factory.mktemp("page") / "comparison.html")
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("needs Debian's chromium")
-    with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 class Opened:

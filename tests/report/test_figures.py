@@ -99,6 +99,19 @@ def test_fixed_alphas_lie_at_their_alpha_and_the_adaptive_one_is_a_level(one: Ru
     assert len(figures.draw("alpha", [one]).panels) == 1  # there is nothing to compare
 
 
+def test_classes_stand_where_they_become_frequent(one: Run, runs: list[Run]) -> None:
+    def told(some: list[Run]) -> list[tuple[str, float]]:
+        axes = painted(figures.draw("accuracy", some).panels[0])
+        return [(text.get_text(), text.xy[0]) for text in axes.texts]
+
+    starts = [0, one.tasks[0]["seen"]]
+    major = [", ".join(one.class_names[c] for c in sorted(group)) for group in one.manifest.major_classes]
+    assert told([one]) == list(zip(major, starts, strict=True))
+    assert told(runs) == []  # seeds have other streams
+    long = dataclasses.replace(one.manifest, class_names=tuple("a name as long as this " + c for c in "0123456789"))
+    assert told([dataclasses.replace(one, manifest=long)]) == [("5 new", start) for start in starts]
+
+
 def test_the_mixture_is_drawn_on_the_histograms_scale() -> None:
     """However the fit was scaled, the area under each Gaussian is its share of the samples times the bin width."""
     mixture = {"weights": [0.7, 0.3], "means": [0.2, 0.7], "variances": [0.002, 0.003], "offset": 1.0, "span": 8.0}

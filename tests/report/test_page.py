@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from puridiver.errors import DataError
 from puridiver.metrics import METRICS, Metric
 from puridiver.report import page as pages
+from puridiver.report.figures import figures
 from puridiver.report.page import comparison as compared
 from puridiver.report.page import headlines, percent, spread
 from puridiver.report.reading import find_runs, load_run
@@ -57,8 +59,8 @@ def test_a_comparison_has_a_row_for_each_group(grid: Path, comparison: Path) -> 
     text, (runs, _) = words(comparison), find_runs([grid])
     table = compared(runs).set_index("method")
     both = [run.summary["last_accuracy"] for run in runs if run.folder.name.startswith("puridiver")]
-    assert table.loc["puridiver + puridiver", "last accuracy %"] == spread(both)
-    assert table.loc["puridiver + puridiver", "seeds"] == "0, 1"
+    assert table.loc["PuriDivER", "last accuracy %"] == spread(both)
+    assert table.loc["PuriDivER", "seeds"] == "0, 1"
     for method in table.index:
         assert f"{method} {table.loc[method, 'last accuracy %']}" in text
     assert "shows 1 of 4 runs in detail" in text
@@ -72,6 +74,27 @@ def test_a_damaged_memory_and_what_was_left_out_stand_on_the_page(evil: Path, tm
     assert "memory.safetensors is damaged" in text
     assert 'class="gallery"' not in text
     assert "&lt;b&gt; holds no finished run" in text
+
+
+def test_a_run_has_a_title_in_words_and_stands_beside_its_baseline(grid: Path, evil: Path, monkeypatch) -> None:
+    few = {"accuracy": figures()["accuracy"]}
+    monkeypatch.setattr(pages, "figures", lambda: few)
+    monkeypatch.setattr(pages, "memory_gallery", lambda run: None)
+    run, plain, seed = (load_run(grid / "cells" / name) for name in ("puridiver-0", "plain-0", "puridiver-1"))
+    page = html.unescape(pages.render([run], [], [plain]))
+    assert "<h1>PuriDivER on digits: 2 blurry tasks, 4" in page
+    more = 100 * (run.summary["last_accuracy"] - plain.summary["last_accuracy"])
+    assert f'Against RSV + cross-entropy</div><div class="value">{more:+.1f} points' in page
+    assert "of 1 run on the same stream" in page
+    assert page.count("<td>RSV + cross-entropy</td>") == len(plain.of_kind("anytime", "task"))  # a curve beside its own
+    assert "of the labels wrong" in html.unescape(pages.render([run, plain], []))
+    both = pages.render([run, seed], [], [plain])
+    assert both.count("<td>RSV + cross-entropy</td>") > page.count("<td>RSV + cross-entropy</td>")  # side by side, too
+    with pytest.raises(DataError, match=r"should name another method on digits sym-40, but .*puridiver-1 is PuriDivER"):
+        pages.render([run], [], [seed])  # they differ by seed alone
+    with pytest.raises(DataError, match=r"another method on digits sym-40, but .* on arrays sym-40"):
+        pages.render([run], [], [load_run(evil)])
+    pages.render([run, plain], [], [plain])  # a baseline may be among the runs
 
 
 # Galleries ---------------------------------------------------------------------------------------------------------

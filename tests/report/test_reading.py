@@ -82,14 +82,14 @@ def test_what_is_no_run_folder_is_told_plainly(tmp_path: Path) -> None:
 def test_runs_that_differ_by_seed_alone_are_one_group_and_labels_name_only_what_differs(grid: Path) -> None:
     groups = grouped(find_runs([grid])[0])
     assert {group.label: [run.seed for run in group.runs] for group in groups} == {
-        "puridiver + puridiver": [0, 1], "puridiver + puridiver, alpha=0.3": [0], "rsv + plain": [0],
+        "PuriDivER": [0, 1], "PuriDivER, alpha=0.3": [0], "RSV + cross-entropy": [0],
     }  # fmt: skip
     one = load_run(grid / "cells" / "puridiver-0")
     other = changed(one, {"holdout": 700}, column="digits none")
-    assert [group.label for group in grouped([one, other])] == ["puridiver + puridiver"] * 2
-    assert list(representatives([one, other])) == [f"puridiver + puridiver, {run.column}" for run in (one, other)]
+    assert [group.label for group in grouped([one, other])] == ["PuriDivER"] * 2
+    assert list(representatives([one, other])) == [f"PuriDivER, {run.column}" for run in (one, other)]
     labels = [group.label for group in grouped([one, changed(one, {"holdout": 700})])]
-    assert labels == ["puridiver + puridiver, holdout=0", "puridiver + puridiver, holdout=700"]
+    assert labels == ["PuriDivER, holdout=0", "PuriDivER, holdout=700"]
 
 
 def test_a_grids_ledger_names_its_runs_and_they_come_in_order_of_their_start(grid: Path, tmp_path: Path) -> None:

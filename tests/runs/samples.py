@@ -86,8 +86,8 @@ class Leaving(Progress):
         self.total = self.done = 0
         self.amounts: list[int] = []
 
-    def start(self, total: int) -> None:
-        self.total, self.done, self.amounts = total, -1, []  # the first advance tells what was done before
+    def start(self, total: int, done: int = 0) -> None:
+        self.total, self.done, self.amounts = total, 0, [done]
 
     def advance(self, amount: int, text: str) -> None:
         self.done += 1

@@ -42,6 +42,6 @@ def test_accuracy_is_measured_before_and_after_each_training_however_few_points_
 def test_single_images_arrive_and_are_predicted_before_they_are_learnt(monkeypatch):
     run, sizes = experiment(tiny_config(sampler="rsv", trainer="er", live=True, options={"stream_batch": 1})), set()
     observe = run.learner.observe
-    monkeypatch.setattr(run.learner, "observe", lambda x, *rest: [sizes.add(len(x)), observe(x, *rest)])
+    monkeypatch.setattr(run.learner, "observe", lambda x, *rest, **how: [sizes.add(len(x)), observe(x, *rest, **how)])
     assert 0.1 < run.run()["live_accuracy"] < 1
     assert sizes == {1}

@@ -130,3 +130,16 @@ def test_streams_made_by_a_spec(spec, options, tmp_path):
     assert resolve_stream(spec, SOURCE, noise="sym-20", n_tasks=2) == made
     made.save(tmp_path / "stream.json")
     assert resolve_stream(str(tmp_path / "stream.json"), SOURCE, seed=1) == made
+
+
+def test_an_i_blurry_stream_says_its_shares_and_reads_them_back(tmp_path):
+    manifest = resolve_stream("i-blurry-40-20:sym-20", SOURCE, n_tasks=2, seed=3)
+    assert (manifest.kind, manifest.disjoint_share, manifest.minor_share) == ("i-blurry", 0.4, 0.2)
+    assert (manifest.noise, manifest.noise_rate) == ("sym", 0.2)
+    manifest.save(tmp_path / "stream.json")
+    assert type(manifest).load(tmp_path / "stream.json") == manifest
+    assert manifest == make_stream(
+        SOURCE, kind="i-blurry", disjoint_share=0.4, minor_share=0.2, noise="sym-20", n_tasks=2, seed=3
+    )
+    with pytest.raises(ValueError, match="share of disjoint classes of 'i-blurry-400-20' should be a percentage"):
+        resolve_stream("i-blurry-400-20", SOURCE)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from puridiver.streams import make_stream
-from puridiver.streams.tasks import blurry_tasks, group_classes, plan_flows, time_tasks
+from puridiver.streams.tasks import blurry_tasks, group_classes, i_blurry_tasks, plan_flows, time_tasks
 
 from .samples import small_source
 
@@ -55,6 +55,28 @@ def test_minor_samples_of_a_class_are_spread_evenly_over_the_other_tasks(counts,
 def test_impossible_blurry_tasks_are_refused(labels, share, message):
     with pytest.raises(ValueError, match=message):
         blurry_tasks(labels, 2, 2, np.random.default_rng(0), share)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    counts=st.lists(st.integers(20, 60), min_size=10, max_size=20),
+    disjoint=st.sampled_from([0.0, 0.3, 0.5, 0.7, 0.99]),
+    share=st.floats(0.1, 0.3),
+    seed=st.integers(0, 999),
+)
+def test_i_blurry_tasks_have_disjoint_classes_and_blurry_ones(counts, disjoint, share, seed):
+    """N of the classes arrive in one task each; of the blurry samples of a task the share M is minor."""
+    labels = np.random.default_rng(99).permutation(np.repeat(np.arange(len(counts)), counts))
+    tasks = i_blurry_tasks(labels, len(counts), 3, np.random.default_rng(seed), share, None, disjoint)
+    assert sorted(np.concatenate(tasks.indices).tolist()) == list(range(len(labels)))
+    assert sorted(c for group in tasks.major_classes for c in group) == list(range(len(counts)))
+    table = np.stack([np.bincount(labels[i], minlength=len(counts)) for i in tasks.indices])  # (tasks, classes)
+    in_one_task = (table > 0).sum(axis=0) == 1
+    assert in_one_task.sum() == round(disjoint * len(counts))
+    blurry = np.setdiff1d(np.arange(len(counts)), np.flatnonzero(in_one_task))
+    for row, major in zip(table, tasks.major_classes, strict=True):
+        minor = row[np.setdiff1d(blurry, major)].sum()
+        assert abs(minor - share * row[blurry].sum()) <= 1 + 3 * share
 
 
 @pytest.mark.parametrize("sizes", [(1000, 900), (2000, 1000, 1000), (6000, 3000, 2000), (1000, 50, 500), (3, 4, 5, 3)])

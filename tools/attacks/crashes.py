@@ -37,6 +37,7 @@ from attacks.cases import (
 )
 from puridiver import BusyError, ConsolidatingError, Learner, PuridiverError
 from puridiver.cli.app import main as command
+from puridiver.learner import storage
 
 NOBODY = 65534  # a user without rights
 SAME_BITS = "resumed, it ends in the bits of a run that nobody stopped"
@@ -90,7 +91,9 @@ def result(out: Path) -> Any:
     """What a finished run or audit leaves, without times."""
     if (out / "audit.json").exists():
         return [(out / name).read_bytes() for name in ("labels.csv", "suspects.csv", "cleanlab.npz")]
-    return [events(out), (out / "learner" / "state.safetensors").read_bytes()]
+    settings, tensors = storage.load(out / "learner")
+    del settings["seconds"]
+    return [events(out), settings, {name: value.numpy().tobytes() for name, value in tensors.items()}]
 
 
 @cache
@@ -159,7 +162,9 @@ def interrupts(case: Case) -> None:
     shared_learner.cache_clear()
     calls: list[Callable[[], Any]] = [
         lambda: learner.predict(BATCH), lambda: learner.observe(BATCH, LABELS), lambda: learner.consolidate(1),
-        lambda: learner.save(case.folder / "a"), learner.audit,
+        lambda: learner.save(case.folder / "a"), learner.audit, lambda: learner.correct({0: "dog"}, images=BATCH[:1]),
+        lambda: learner.forget([learner.seen - 1]), lambda: learner.resize(int(case.rng.integers(4, 12))),
+        learner.snapshot,
     ]  # fmt: skip
     signal.signal(signal.SIGVTALRM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt):
@@ -175,9 +180,10 @@ def interrupts(case: Case) -> None:
 def threads(case: Case) -> None:
     learner, seen = fresh(), list[int]()
     calls: list[Callable[[], Any]] = [
-        lambda: seen.extend(learner.observe(BATCH, LABELS)), lambda: learner.predict(BATCH), learner.audit,
+        lambda: seen.extend(learner.observe(BATCH, LABELS).arrivals), lambda: learner.predict(BATCH), learner.audit,
         lambda: learner.consolidate(1), lambda: learner.save(case.folder / "a"), lambda: learner.correct({0: "dog"}),
-        learner.status,
+        learner.status, lambda: learner.snapshot().predict(BATCH), lambda: learner.resize(6),
+        lambda: learner.forget([learner.seen - 1]), lambda: learner.correct({0: "dog"}, images=BATCH[:1]),
     ]  # fmt: skip
 
     def work(chosen: Sequence[int]) -> None:

@@ -183,6 +183,10 @@ def learner_calls(case: Case) -> None:
         lambda: learner.predict_proba(odd(case)),
         lambda: learner.correct(odd(case)),
         lambda: learner.correct({case.one(VALUES[:12]): odd(case)}, by_id=case.chance(0.5)),
+        lambda: learner.correct({0: "dog", 700: "dog"}, images=images),
+        lambda: learner.forget(odd(case), by_id=case.chance(0.5)),
+        lambda: learner.remove_class(odd(case)),
+        lambda: learner.resize(odd(case)),
         lambda: learner.consolidate(case.one([0, -1, "x", 1.5])),
         lambda: puridiver.image_batch(odd(case), (8, 8, 1)),
         lambda: from_arrays(images, labels, odd(case), odd(case)),
@@ -201,7 +205,7 @@ def learner_calls(case: Case) -> None:
 @attack(600, "made, or refused by a ValueError")
 def learner_settings(case: Case) -> None:
     settings: dict[str, Any] = {
-        "classes": 3, "image_shape": (8, 8, 1), "memory": 8, "network": "small", "sampler": "rsv", "trainer": "plain",
+        "classes": 3, "input_shape": (8, 8, 1), "memory": 8, "network": "small", "sampler": "rsv", "trainer": "plain",
         "recipe": "paper", "device": "cpu", "seed": 0,
     }  # fmt: skip
     small = [value for value in VALUES if not (isinstance(value, int) and value > 1_000)]

@@ -31,9 +31,9 @@ def anytime_area(record: Record) -> float:
     return area(record, "accuracy")
 
 
-@metric("anytime accuracy on classes seen by then")
+@metric("anytime accuracy on classes seen by then (A_AUC)")
 def anytime_seen_area(record: Record) -> float:
-    """The same area, on classes of which a label has come."""
+    """The same area, on classes of which a label has come: A_AUC of the i-Blurry protocol (Koh et al., 2022)."""
     return area(record, "seen_accuracy")
 
 

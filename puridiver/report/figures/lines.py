@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from puridiver.report.figures import Drawing, Figure
@@ -18,6 +19,7 @@ Decorate = Callable[[Axes, list[Group]], None]
 Drawn = tuple[list[Panel], pd.DataFrame]
 STREAM: dict[str, Any] = {"xlabel": "samples of the stream seen", "xlim": (0, None)}
 TASK_BANDS = "Grey bands mark tasks."
+CLASSES_AT = 103  # %: above the curves
 
 
 def line_panels(
@@ -75,9 +77,35 @@ def mark_stream(axes: Axes, groups: list[Group]) -> None:
         axes.axhline(share, color=INK, linestyle=":", linewidth=1.3, label=label)
 
 
+def of_one_stream(runs: Sequence[Run]) -> bool:
+    return len({run.summary["stream_hash"] for run in runs}) == 1
+
+
+def mark_classes(axes: Axes, groups: list[Group]) -> None:
+    """On top of each task the classes that become frequent with it, or how many, where all runs share a stream.
+
+    Not where the first label comes: wrong labels name most classes at once. A class is frequent where it has at least
+    half of the samples of its largest task.
+    """
+    runs = [run for group in groups for run in group.runs]
+    if not of_one_stream(runs):
+        return
+    run, counts = runs[0], runs[0].manifest.counts()
+    first = (counts >= np.maximum(counts.max(axis=1, keepdims=True) / 2, 1)).argmax(axis=1)
+    ends = [event["seen"] for event in run.tasks]
+    for task, (start, end) in enumerate(itertools.pairwise([0, *ends])):
+        new = [run.class_names[c] for c in np.flatnonzero((first == task) & counts.any(axis=1))]
+        words = [", ".join(new), f"{len(new)} new", str(len(new))] if new else [""]
+        room = 62 * (end - start) / ends[-1]  # letters
+        told = next((text for text in words if len(text) <= room), "")
+        axes.annotate(told, (start, CLASSES_AT), (3, 0), textcoords="offset points", fontsize=7.5)
+
+
 def curves(runs: Sequence[Run], metric: str, title: str, *decorations: Decorate, by_task: bool = False) -> Drawn:
     """A metric of the events, at every evaluation or after each task; points without it are left out."""
     scale, top = (1, None) if metric == "memory_diversity" else (100, 101)
+    if mark_classes in decorations:
+        top = CLASSES_AT + 8
     most = max(len(run.tasks) for run in runs)
     axes = {"xlabel": "task", "xticks": range(1, most + 1, -(-most // 10))} if by_task else STREAM
 
@@ -111,8 +139,9 @@ class Accuracy(Figure):
         caption = (
             f"The share of images that the learner classifies {right}: while a task streams in, and after the memory "
             f"training at its end. {TASK_BANDS}"
+            f"{' On top stand the classes that become frequent with a task.' * of_one_stream(runs)}"
         )
-        return Drawing(caption, *curves(runs, "accuracy", "Accuracy, %"))
+        return Drawing(caption, *curves(runs, "accuracy", "Accuracy, %", mark_classes))
 
 
 class Memory(Figure):

@@ -49,7 +49,9 @@ def flip_rates(count: int, rate: float, rng: np.random.Generator) -> np.ndarray:
 
 
 def features(images: Tensor) -> np.ndarray:
-    """Pixels as float32 (N, features) of about unit size, large images averaged down."""
+    """Pixels as float32 (N, features) of about unit size, large images averaged down; vectors as they are."""
+    if images.ndim == 2:
+        return images.numpy()
     pixels = (images.permute(0, 3, 1, 2).float() / 255 - 0.5) / 0.25
     height, width = (min(side, LARGEST_SIDE) for side in pixels.shape[2:])
     return F.adaptive_avg_pool2d(pixels, (height, width)).flatten(1).numpy()

@@ -1,0 +1,130 @@
+"""How a learner varies and mixes its samples: images by crop, mirror, policy and CutMix; vectors by noise and Mixup."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from puridiver.augment import views
+from puridiver.augment.policies import POLICIES
+
+
+class Augmentation(ABC):
+    """What trainers ask for, whatever the samples are. Draws come from a generator on the host.
+
+    A plan of mixing has a row for each batch of n: the n partners, then `mixing_width` numbers. `mix` and `share` apply
+    a row to samples and to their soft targets.
+    """
+
+    mixing_width: int
+
+    def __init__(self, input_shape: tuple[int, ...], options: Mapping[str, Any]) -> None:
+        self.input_shape, self.options = input_shape, options
+
+    @abstractmethod
+    def moved(self, samples: Tensor, generator: torch.Generator) -> Tensor:
+        """The usual augmentation: crop and mirror, or noise."""
+
+    @abstractmethod
+    def strong(self, samples: Tensor, generator: torch.Generator) -> Tensor:
+        """s(.) of the paper."""
+
+    @abstractmethod
+    def weak(self, samples: Tensor, generator: torch.Generator) -> Tensor:
+        """w(.) of the paper."""
+
+    @abstractmethod
+    def mixing_plan(self, steps: int, n: int, probability: float, generator: torch.Generator) -> Tensor:
+        """Draw for many batches of n: int64 (steps, n + mixing_width). A batch is mixed with this probability."""
+
+    @abstractmethod
+    def left_alone(self, row: Tensor) -> Tensor:
+        """Whether a row leaves its batch unmixed, bool ()."""
+
+    @abstractmethod
+    def mix(self, samples: Tensor, row: Tensor) -> Tensor: ...
+
+    @abstractmethod
+    def share(self, targets: Tensor, row: Tensor) -> Tensor: ...
+
+
+class ImageAugmentation(Augmentation):
+    """Crop and mirror, then for the strong view a policy; CutMix."""
+
+    mixing_width = 4
+
+    def moved(self, samples: Tensor, generator: torch.Generator) -> Tensor:
+        return views.crop_flip_view(samples, self.options["crop_padding"], self.options["flip"], generator)
+
+    def strong(self, samples: Tensor, generator: torch.Generator) -> Tensor:
+        return POLICIES[self.options["strong"]].apply(self.moved(samples, generator), generator)
+
+    def weak(self, samples: Tensor, generator: torch.Generator) -> Tensor:
+        """Flip at random, alone or with a crop. Without flips always crop, since the view has to differ."""
+        o = self.options
+        padding = 0 if o["flip"] and o["weak"] == "flip" else o["crop_padding"]
+        return views.crop_flip_view(samples, padding, o["flip"], generator)
+
+    def mixing_plan(self, steps: int, n: int, probability: float, generator: torch.Generator) -> Tensor:
+        height, width, _ = self.input_shape
+        return views.draw_cutmix_plan(steps, n, height, width, probability, generator)
+
+    def left_alone(self, row: Tensor) -> Tensor:
+        y0, y1, x0, x1 = row[-4:]
+        return (y0 >= y1) | (x0 >= x1)
+
+    def mix(self, samples: Tensor, row: Tensor) -> Tensor:
+        return views.planned_cut(samples, row)
+
+    def share(self, targets: Tensor, row: Tensor) -> Tensor:
+        return views.planned_shares(targets, row, self.input_shape[0] * self.input_shape[1])
+
+
+class VectorAugmentation(Augmentation):
+    """Noise of `vector_noise`, for the weak view half of it; Mixup in the place of CutMix."""
+
+    mixing_width = 1
+
+    def moved(self, samples: Tensor, generator: torch.Generator) -> Tensor:
+        return noisy(samples, self.options["vector_noise"], generator)
+
+    def strong(self, samples: Tensor, generator: torch.Generator) -> Tensor:
+        return self.moved(samples, generator)
+
+    def weak(self, samples: Tensor, generator: torch.Generator) -> Tensor:
+        return noisy(samples, self.options["vector_noise"] / 2, generator)
+
+    def mixing_plan(self, steps: int, n: int, probability: float, generator: torch.Generator) -> Tensor:
+        """As for CutMix, the partner's share is uniform (here up to a half)."""
+        plan = views.draw_mixup_plan(steps, n, 1.0, generator)
+        left_alone = (torch.rand(steps, generator=generator) >= probability) | (n == 1)
+        plan[left_alone, -1] = torch.ones(1, dtype=torch.float64).view(torch.int64)  # lam = 1
+        return plan
+
+    def left_alone(self, row: Tensor) -> Tensor:
+        return (row[-1:].view(torch.float64) == 1).squeeze(0)
+
+    def mix(self, samples: Tensor, row: Tensor) -> Tensor:
+        return views.planned_mix(samples, row)
+
+    def share(self, targets: Tensor, row: Tensor) -> Tensor:
+        return views.planned_mix(targets, row)
+
+
+def augmentation_for(input_shape: tuple[int, ...], options: Mapping[str, Any]) -> Augmentation:
+    """For images (height, width, channels) or vectors (d,)."""
+    kind = VectorAugmentation if len(input_shape) == 1 else ImageAugmentation
+    return kind(input_shape, options)
+
+
+def noisy(vectors: Tensor, strength: float, generator: torch.Generator) -> Tensor:
+    """Add normal noise to vectors (N, d), in units of each number's standard deviation over the batch.
+
+    A batch of one has no deviation and stays as it is.
+    """
+    noise = torch.randn(vectors.shape, generator=generator).to(vectors.device, non_blocking=True)
+    return vectors + strength * vectors.std(dim=0, correction=0) * noise
