@@ -14,7 +14,7 @@ import torch
 from puridiver.data import load
 from puridiver.data.base import DataSource, ImageSet
 from puridiver.streams import make_stream
-from puridiver.streams.noise import pair_map
+from puridiver.streams.noise import named_map
 
 CLOTHES, NUMERALS, CIFAR, OUT = map(Path, sys.argv[1:5])
 TRAIN, HELD, TEST = 3000, 500, 1000  # arrivals; held out of choosing streams; test images of final ones
@@ -90,13 +90,15 @@ for true, given, rate in ((4, 9, 0.3), (9, 4, 0.3), (3, 5, 0.25), (7, 1, 0.25), 
     matrix[true, given] += rate
     matrix[true, true] -= rate
 
+np.savetxt(OUT / "matrix.csv", matrix, delimiter=",")
+
 # Choosing: the test part of these files is never looked at.
 held = cut(fashion, TRAIN + HELD, TRAIN + HELD + TEST)
 x, y = cut(fashion, 0, TRAIN + HELD)
 write("fashion-late", (x, y), held, drift(y, LATE), noise="sym-25")
 write("cifar10-clean", cut(c10, 0, TRAIN + HELD), cut(c10_test, 0, TEST), noise="none")
 held = cut(numerals, TRAIN + HELD, TRAIN + HELD + TEST)
-write("mnist-pairs", cut(numerals, 0, TRAIN + HELD), held, share=0.1, noise="asym-25", noise_map=pair_map(10))
+write("mnist-pairs", cut(numerals, 0, TRAIN + HELD), held, share=0.1, noise="asym-25", noise_map=named_map("pairs", 10))
 write("digits-drift", tiny, tiny_test, drift(tiny[1]), noise="sym-10")
 
 # Final: other images than those of the choosing half.
@@ -104,7 +106,7 @@ x, y = cut(c10, 10_000, 10_000 + TRAIN)
 write("cifar10-grey-late", (grey(x), y), (grey(c10_test[0][:TEST]), c10_test[1][:TEST]), drift(y, LATE), noise="sym-25")
 write("cifar100-coarse", cut((c100[0], coarse), 0, TRAIN), cut((c100_test[0], coarse_test), 0, TEST), noise="none")
 train, test = cut(numerals, 4500, 9000), cut(numerals, 9000, 10_000)
-write("mnist-imbalance", train, test, noise="matrix", noise_matrix=matrix, imbalance=0.1)
+write("mnist-imbalance", train, test, noise=f"matrix:{OUT / 'matrix.csv'}", imbalance=0.1)
 (x, y), (test_x, test_y) = ((x[np.isin(y, FINE)][:TRAIN], y[np.isin(y, FINE)][:TRAIN]) for x, y in (c100, c100_test))
 ten, ten_test = (grey(x), np.searchsorted(FINE, y)), (grey(test_x), np.searchsorted(FINE, test_y))
 write("cifar100-grey", ten, ten_test, share=0.1, noise="instance-25")
