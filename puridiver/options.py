@@ -77,6 +77,10 @@ SHARED: dict[str, Option] = {
         ("never", "after_first_consolidation", "always"),
     ),
     "replay_size": Option(0, "memory samples that join a stream batch (0: as many as `batch_size`)", low=0),
+    "online_targets": Option(
+        "given", "what a stream batch teaches: its labels, or the classes that are likely given image and label",
+        ("given", "verdict"),
+    ),
     "online_cutmix": Option(0.0, "probability of CutMix on a stream batch [row 12]", low=0, high=1),
     "online_crop_flip": Option(False, "crop and mirror stream samples at random, anew for each gradient step"),
     "online_batchnorm": Option(

@@ -26,7 +26,7 @@ from puridiver.learner.lock import FairLock, exclusive
 from puridiver.learner.monitor import Monitor
 from puridiver.learner.predictor import Predictor, check_finite
 from puridiver.learner.snapshot import Snapshot
-from puridiver.learner.verdicts import Observed, pixel_votes, posterior
+from puridiver.learner.verdicts import Observed, Verdict, judge, nothing_known
 from puridiver.memory import SAMPLERS, Moment, Sampler, Samples
 from puridiver.nets import Backbone, Network, as_backbone, choose_network, fine_tuned
 from puridiver.options import Options, check_reached, resolve
@@ -178,7 +178,7 @@ class Learner:
         if new:
             self._set_classes(self.classes + new)
         first, n_parts = self.seen, -(-len(images) // (LARGE * self.options.batch_size))
-        verdicts = list[Tensor | None]()
+        verdicts = list[Verdict | None]()
         with learning():
             for part, part_numbers in zip(images.tensor_split(n_parts), numbers.tensor_split(n_parts), strict=True):
                 verdicts.append(self._learn(part, part_numbers, judge))
@@ -194,14 +194,14 @@ class Learner:
         p_right = np.full(len(labels), np.nan, np.float32)
         suggested = list(labels)
         if judge:
-            judged = torch.cat([verdict for verdict in verdicts if verdict is not None], dim=1)
-            p_right, classes, _ = self.runtime.read(judged).numpy()
+            told = [torch.stack([each.p_right, each.suggested]) for each in verdicts if each is not None]
+            p_right, classes = self.runtime.read(torch.cat(told, dim=1)).numpy()
             for row in np.flatnonzero(np.isfinite(p_right)):
                 suggested[row] = self.classes[int(classes[row])]
         return Observed(arrivals, p_right, suggested)
 
-    def _learn(self, images: Tensor, numbers: Tensor, judge: bool) -> Tensor | None:
-        """Train on a stream batch, and offer it to the memory; `_verdict` of it, before that."""
+    def _learn(self, images: Tensor, numbers: Tensor, wanted: bool) -> Verdict | None:
+        """Train on a stream batch and offer it to the memory; returns the verdict on it from before that, if wanted."""
         options, trainer, memory, generator = self.options, self._trainer, self.memory, self.generators["sampler"]
         x, y = self.as_samples(self.runtime.move(images)), self.runtime.move(numbers)
         # BatchNorm has no statistics of one: memory samples join a single image before any consolidation.
@@ -213,44 +213,41 @@ class Learner:
             replayed = memory.replay(trainer.replay_size, trainer.strong_view, generator, trainer.replay_ahead)
         full = len(memory.samples) == memory.capacity
         freeze = options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and full
-        verdict = self._verdict(x, y, numbers, judge)
-        loss = trainer.observe(x, y, replayed, freeze)
+        refines = options.online_targets == "verdict"
+        verdict = self._verdict(x, y, numbers, wanted or refines or self.sampler.wants_verdicts)
+        targets = verdict.targets(trainer.one_hot(y)) if verdict and refines else None
+        loss = trainer.observe(x, y, replayed, freeze, targets)
         self.monitor.note(loss, verdict, y)
         if trainer.fills_memory:
             arrivals = torch.arange(self.seen, self.seen + len(x), device=x.device)
             own = torch.zeros(len(x), device=x.device), torch.full_like(y, -1), trainer.vectors
-            moment = self.moment(loss, None if replayed is None else replayed.arrivals)
+            moment = self.moment(
+                loss, None if replayed is None else replayed.arrivals, verdict.p_right if verdict else None
+            )
             memory.update(Samples(x, y, arrivals, *own), moment, trainer.on_candidates)
         return verdict
 
-    def _verdict(self, x: Tensor, y: Tensor, numbers: Tensor, judge: bool) -> Tensor | None:
-        """Of each arriving label: how likely it is right, the likeliest class and the predicted one, (3, N).
-
-        nan: nothing is known of it. None: nobody wants to know.
-        """
-        predicted, n_seen = self.predictor.judge(x, y, judge), sum(n > 0 for n in self.seen_of.values())
-        if not judge:
+    def _verdict(self, x: Tensor, y: Tensor, numbers: Tensor, wanted: bool) -> Verdict | None:
+        """What is known of the arriving labels; None if nobody wants to know."""
+        predicted, n_seen = self.predictor.judge(x, y, wanted), sum(n > 0 for n in self.seen_of.values())
+        if not wanted:
             return None
         if predicted is None or n_seen < 2:
-            return torch.full((3, len(y)), torch.nan, device=y.device)
+            return nothing_known(y, len(self.classes))
         if not (self._trainer.learns_online or self.consolidations):
             predicted = torch.full_like(predicted, torch.nan)
-        held, said = self.memory.held(), predicted
-        if len(held):
-            said = torch.stack([said, pixel_votes(x, held.images, held.labels, len(self.classes))]).nanmean(dim=0)
-        found = posterior(said, y, n_seen)
         known = self.runtime.move(torch.tensor([self.seen_of[number] > 0 for number in numbers.tolist()]))
-        p_right = torch.where(known, found.gather(1, y[:, None]).squeeze(1), torch.nan)
-        named = torch.where(predicted[:, 0].isfinite(), predicted.argmax(dim=1), torch.nan)
-        return torch.stack([p_right, found.argmax(dim=1).float(), named])
+        return judge(x, y, predicted, self.memory.held(), known, n_seen)
 
-    def moment(self, loss: Tensor | None = None, replayed: Tensor | None = None) -> Moment:
+    def moment(
+        self, loss: Tensor | None = None, replayed: Tensor | None = None, p_right: Tensor | None = None
+    ) -> Moment:
         """What a sampler is told: with the loss of the batch that has arrived, or else that of the last ones."""
         trainer, generator = self.trainer, self.generators["sampler"]
         return Moment(
             trainer.models[0], self.monitor.loss if loss is None else loss, len(self.classes), self.seen, generator,
             partial(trainer.strong_view, generator=generator), self.runtime, self.seen_of,
-            replayed,
+            replayed, p_right,
         )  # fmt: skip
 
     def consolidate(self, epochs: int | None = None, on_epoch: Callable[[int], None] | None = None) -> None:

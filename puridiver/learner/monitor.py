@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from puridiver.learner.verdicts import Verdict
 from puridiver.runtime.device import Runtime
 
 WINDOW = 1000  # samples for which figures count, about: older ones fade
@@ -25,14 +26,14 @@ class Monitor:
         self.sums = torch.zeros(len(FIGURES), dtype=torch.float64, device=runtime.device)
         self.seconds = {"observing": 0.0, "consolidating": 0.0}
 
-    def note(self, loss: Tensor, verdict: Tensor | None, labels: Tensor) -> None:
-        """Take in a batch: its loss, (), its verdicts (`Learner._verdict`), (3, N), and the class ids it came with."""
+    def note(self, loss: Tensor, verdict: Verdict | None, labels: Tensor) -> None:
+        """Take in a batch: its loss, (), the verdict on it, and the class ids it came with."""
         n = len(labels)
         self.sums = self.sums * (1 - 1 / WINDOW) ** n
         self.sums[0] += n
         self.sums[1] += n * loss
         if verdict is not None:
-            p_right, _, predicted = verdict.double()
+            p_right, predicted = verdict.p_right.double(), verdict.predicted
             judged = p_right.isfinite()
             told = judged.sum(), torch.where(judged, 1 - p_right, 0).sum(), predicted.isfinite().sum()
             self.sums[2:] += torch.stack([value.double() for value in (*told, (predicted == labels).sum())])

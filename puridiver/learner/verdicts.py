@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver.learner.inputs import Label
+from puridiver.memory import Samples
 
 RIGHT = 0.8  # share of right labels that is expected before an image is looked at
 NEIGHBOURS, SOFTNESS = 20, 0.05  # that vote, and the difference in cosine that makes a vote e times as heavy
@@ -29,6 +30,42 @@ class Observed(NamedTuple):
     arrivals: range  # name the images in `audit`, `correct` and `forget`
     p_right: np.ndarray  # float32 (N,): probability that the label is right
     suggested: list[Label]  # the most likely class, given the image and the label that came
+
+
+class Verdict(NamedTuple):
+    """What is known of the labels of a batch before it is learnt; nan where nothing is."""
+
+    p_right: Tensor  # (N,): probability that the label is right
+    posterior: Tensor  # (N, C): of each class, given the image and the label
+    predicted: Tensor  # (N,): class id by the image alone, as a float
+
+    @property
+    def suggested(self) -> Tensor:
+        """The likeliest class of each image, (N,)."""
+        return self.posterior.argmax(dim=1).float()
+
+    def targets(self, given: Tensor) -> Tensor:
+        """What to learn: the posterior, or the given one-hot labels (N, C) where nothing speaks against them."""
+        return torch.where(self.p_right.isfinite()[:, None], self.posterior, given)
+
+
+def nothing_known(labels: Tensor, n_classes: int) -> Verdict:
+    unknown = torch.full((len(labels), n_classes), torch.nan, device=labels.device)
+    return Verdict(unknown[:, 0], unknown, unknown[:, 0])
+
+
+def judge(x: Tensor, y: Tensor, predicted: Tensor, held: Samples, known: Tensor, n_seen: int) -> Verdict:
+    """Judge arriving labels by the probabilities `predicted` for their images, (N, C), and by the held samples.
+
+    `known` says of which labels the learner has seen the class before, bool (N,), `n_seen` how many classes it has.
+    """
+    said = predicted
+    if len(held):
+        said = torch.stack([said, pixel_votes(x, held.images, held.labels, predicted.shape[1])]).nanmean(dim=0)
+    found = posterior(said, y, n_seen)
+    p_right = torch.where(known, found.gather(1, y[:, None]).squeeze(1), torch.nan)
+    named = torch.where(predicted[:, 0].isfinite(), predicted.argmax(dim=1), torch.nan)
+    return Verdict(p_right, found, named)
 
 
 def votes(cosines: Tensor, labels: Tensor, n_classes: int, n_neighbours: int, softness: float) -> Tensor:

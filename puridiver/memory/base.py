@@ -95,6 +95,7 @@ class Moment:
     runtime: Runtime
     seen_of: Mapping[int, int] = field(default_factory=dict)  # samples of each class (by given label) before this batch
     replayed: Tensor | None = None  # int64 (R,): arrivals of the memory samples that joined the training step
+    p_right: Tensor | None = None  # (B,): probability that each label of the batch is right; nan: nothing is known
 
 
 class Memory:
@@ -256,6 +257,7 @@ class Sampler(ABC):
     freezes_norm: ClassVar[bool] = False
     memory_class: ClassVar[type[Memory]] = Memory  # where the chosen samples are kept
     n_notes: ClassVar[int] = 1  # figures that are kept with each sample
+    wants_verdicts: ClassVar[bool] = False  # `Moment.p_right`, which takes time
 
     def __init__(self, options: Options) -> None:
         self.options = options

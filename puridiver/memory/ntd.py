@@ -13,20 +13,12 @@ from puridiver.options import Option, Options
 from puridiver.runtime.plans import captured
 
 
-class NTDSampler(Sampler):
-    """Drops, from the largest class, the sample whose loss over augmented views was highest when it arrived."""
-
-    name = "ntd"
-    title = "NTD"
-    summary = "drops the largest class's highest loss, averaged over augmented views on arrival"
-    own_options: ClassVar[Mapping[str, Option]] = {"ntd_views": NTD_VIEWS}
+class HighestNoteGoes(Sampler):
+    """Keeps the classes level: the largest class loses the sample whose note, made on arrival, is highest."""
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         self._evict: Callable[..., Any] | None = None
-
-    def note_arrivals(self, batch: Samples, moment: Moment) -> Tensor:
-        return loss_on_arrival(batch, moment, self.options.ntd_views)
 
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
         if len(pool) <= capacity:
@@ -36,6 +28,18 @@ class NTDSampler(Sampler):
         if self._evict is None:
             self._evict = captured(moment.runtime, survivors)
         return self._evict(pool.notes, pool.labels, moment.runtime.move(ties))
+
+
+class NTDSampler(HighestNoteGoes):
+    """Drops, from the largest class, the sample whose loss over augmented views was highest when it arrived."""
+
+    name = "ntd"
+    title = "NTD"
+    summary = "drops the largest class's highest loss, averaged over augmented views on arrival"
+    own_options: ClassVar[Mapping[str, Option]] = {"ntd_views": NTD_VIEWS}
+
+    def note_arrivals(self, batch: Samples, moment: Moment) -> Tensor:
+        return loss_on_arrival(batch, moment, self.options.ntd_views)
 
 
 def survivors(notes: Tensor, labels: Tensor, ties: Tensor) -> Tensor:

@@ -32,6 +32,7 @@ OPTIMISER_STATE = ("momentum_buffer", "step", "exp_avg", "exp_avg_sq")  # of SGD
 USUAL_PASS = {"cpu": 48, "cuda": 520}
 LARGE_PASS = {"cpu": 48, "cuda": 1280}
 SMALLEST_PASS = 16
+AVERAGE_RAMP = 9  # steps: until then a moving average would mostly hold initial weights, so that it decays faster
 
 
 def sgd(options: Options) -> OptimiserMaker:
@@ -69,6 +70,7 @@ class TrainableModel:
         self._make_optimiser = optimiser
         self.average: dict[str, Tensor] = {}  # empty: none
         self.through_average = decay > 0
+        self.averaged = torch.zeros((), device=runtime.device)  # steps that the average has followed
         self.version = 0  # changes when tensors that captured steps refer to were replaced
         self._infer = captured(runtime, self._forward, self, copies=True)
         self._differentiate = captured(runtime, self._loss_gradient, self, copies=True)
@@ -176,7 +178,9 @@ class TrainableModel:
                 master.grad = grad
         self.optimiser.step()
         if self.through_average:
-            torch._foreach_lerp_(list(self.average.values()), list(self._live.values()), 1 - self.decay)
+            self.averaged += 1
+            weight = (AVERAGE_RAMP / (AVERAGE_RAMP + self.averaged)).clamp(min=1 - self.decay)
+            torch._foreach_lerp_(list(self.average.values()), list(self._live.values()), [weight] * len(self.average))
 
     def gradients(self, loss: Tensor) -> list[Tensor]:
         """The gradient of a loss for each parameter, in their order, float32; no weight changes."""
@@ -292,6 +296,8 @@ class TrainableModel:
                 tensors[f"{key}{number}.{name}"] = value
         if self.through_average:
             tensors |= {f"average{number}.{name}": value for name, value in self.average.items()}
+        if self.decay:
+            tensors[f"averaged{number}"] = self.averaged
         return tensors
 
     def load_state(self, number: int, tensors: dict[str, Tensor]) -> None:
@@ -309,6 +315,8 @@ class TrainableModel:
                 like = parameter if value.shape == parameter.shape else self.rate  # Adam's count has no shape
                 self.optimiser.state[parameter][key] = torch.empty_like(like, requires_grad=False).copy_(value)
         self.through_average = f"average{number}.head.linear.weight" in tensors  # saved only while inference sees it
+        if self.decay:
+            self.averaged.copy_(tensors[f"averaged{number}"])
         if self.through_average:
             for name, mine in self.average.items():
                 mine.copy_(tensors[f"average{number}.{name}"])

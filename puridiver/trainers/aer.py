@@ -40,9 +40,14 @@ class AlternateReplay(AsymmetricReplay):
         return self._forgets(self._batches - 1)
 
     def observe(
-        self, images: Tensor, labels: Tensor, replay: Samples | None = None, freeze_norm: bool = False
+        self,
+        images: Tensor,
+        labels: Tensor,
+        replay: Samples | None = None,
+        freeze_norm: bool = False,
+        targets: Tensor | None = None,
     ) -> Tensor:
-        loss = super().observe(images, labels, replay, freeze_norm)
+        loss = super().observe(images, labels, replay, freeze_norm, targets)
         self._batches += 1
         return loss
 

@@ -116,10 +116,16 @@ class Trainer(ABC):
     # The two moves ---------------------------------------------------------------------------------------------
 
     def observe(
-        self, images: Tensor, labels: Tensor, replay: Samples | None = None, freeze_norm: bool = False
+        self,
+        images: Tensor,
+        labels: Tensor,
+        replay: Samples | None = None,
+        freeze_norm: bool = False,
+        targets: Tensor | None = None,
     ) -> Tensor:
         """Take `online_steps` steps on a stream batch, joined by replayed memory samples as they are.
 
+        The batch teaches soft `targets`, (N, C), if they are given, else its labels.
         Returns the batch's training loss for Eq. 3, (): of the stream samples or of the mixed batch (row 3).
         """
         n_stream, alone = len(images), None
@@ -127,15 +133,16 @@ class Trainer(ABC):
             # The training pass mixes the stream samples with others, so their loss takes a pass of its own.
             alone = F.cross_entropy(self.models[0].outputs(images).logits, labels)
         vectors = labels.new_empty((0, 0), dtype=torch.float32)
+        targets = self.one_hot(labels) if targets is None else targets
         if replay is not None:
-            images, labels = torch.cat([images, replay.images]), torch.cat([labels, replay.labels])
+            images, targets = torch.cat([images, replay.images]), torch.cat([targets, self.one_hot(replay.labels)])
             vectors = vectors if replay.vectors is None else replay.vectors
         train_norm = not freeze_norm and len(images) > 1
         learnt: list[Learnt] = []
         for _ in range(self.options.online_steps):
             for k in range(self.n_networks):
                 plan = self.runtime.move(self._next_online_plan(len(images), n_stream))
-                learnt.append(self._run_online(images, labels, vectors, plan, k, train_norm, n_stream))
+                learnt.append(self._run_online(images, targets, vectors, plan, k, train_norm, n_stream))
         first = learnt[0]  # before this step the batch was new
         self.vectors = first.logits[:n_stream] if self.keeps_logits else None
         return first.loss if alone is None else alone
@@ -156,11 +163,11 @@ class Trainer(ABC):
         return plan
 
     def _online_step(
-        self, images: Tensor, labels: Tensor, vectors: Tensor, plan: Tensor, network: int, train_norm: bool,
+        self, images: Tensor, targets: Tensor, vectors: Tensor, plan: Tensor, network: int, train_norm: bool,
         n_stream: int,
     ) -> Learnt:  # fmt: skip
         """One step on a batch; it tells the cross-entropy for Eq. 3, whatever loss it learns by."""
-        n, model, targets = len(images), self.models[network], self.one_hot(labels)
+        n, model = len(images), self.models[network]
         mixing = n + self.augmentation.mixing_width
         if self.options.online_crop_flip:
             images = augment.crop_flip(images, plan[mixing:].view(3, n), self.options.crop_padding)

@@ -72,11 +72,16 @@ class MemoryOnly(ExperienceReplay):
         self._measured: tuple[Tensor, Tensor] | None = None  # arrivals and losses of the memory, (N,) each, on the host
 
     def observe(
-        self, images: Tensor, labels: Tensor, replay: Samples | None = None, freeze_norm: bool = False
+        self,
+        images: Tensor,
+        labels: Tensor,
+        replay: Samples | None = None,
+        freeze_norm: bool = False,
+        targets: Tensor | None = None,
     ) -> Tensor:
         self.models[0].set_rate(self.search.rate)
         if replay is None:
-            return super().observe(images, labels, None, freeze_norm)
+            return super().observe(images, labels, None, freeze_norm, targets)
         loss = F.cross_entropy(self.models[0].outputs(images).logits, labels)
         super().observe(replay.images, replay.labels, None, freeze_norm)
         return loss

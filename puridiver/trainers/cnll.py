@@ -32,9 +32,14 @@ class SemiSupervised(Trainer):
     }
 
     def observe(
-        self, images: Tensor, labels: Tensor, replay: Samples | None = None, freeze_norm: bool = False
+        self,
+        images: Tensor,
+        labels: Tensor,
+        replay: Samples | None = None,
+        freeze_norm: bool = False,
+        targets: Tensor | None = None,
     ) -> Tensor:
-        loss = super().observe(images, labels, replay, freeze_norm)
+        loss = super().observe(images, labels, replay, freeze_norm, targets)
         self.vectors = torch.zeros(len(labels), 1, device=labels.device)  # 1 once a sample is purified
         return loss
 

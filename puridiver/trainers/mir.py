@@ -53,11 +53,16 @@ class InterferedReplay(ExperienceReplay):
         return max(self.options.mir_candidates, super().replay_size)
 
     def observe(
-        self, images: Tensor, labels: Tensor, replay: Samples | None = None, freeze_norm: bool = False
+        self,
+        images: Tensor,
+        labels: Tensor,
+        replay: Samples | None = None,
+        freeze_norm: bool = False,
+        targets: Tensor | None = None,
     ) -> Tensor:
         if replay is not None and len(replay) > super().replay_size:
             replay = replay.take(self._retrieve(images, labels, replay.images, replay.labels))
-        return super().observe(images, labels, replay, freeze_norm)
+        return super().observe(images, labels, replay, freeze_norm, targets)
 
     def _most_interfered(self, images: Tensor, labels: Tensor, others: Tensor, other_labels: Tensor) -> Tensor:
         """The rows of the other samples that suffer most."""

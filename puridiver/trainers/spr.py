@@ -47,7 +47,12 @@ class SelfReplay(Trainer):
         return partial(adam, clip=self.options.finetune_clip)
 
     def observe(
-        self, images: Tensor, labels: Tensor, replay: Samples | None = None, freeze_norm: bool = False
+        self,
+        images: Tensor,
+        labels: Tensor,
+        replay: Samples | None = None,
+        freeze_norm: bool = False,
+        targets: Tensor | None = None,
     ) -> Tensor:
         """Labels teach nothing online; the loss is that of the last fine-tuned copy."""
         return F.cross_entropy(self.models[0].outputs(images).logits, labels)

@@ -12,6 +12,7 @@ from puridiver import Learner
 from puridiver.errors import DataError
 from puridiver.learner import storage
 from puridiver.learner.monitor import WINDOW, Monitor
+from puridiver.learner.verdicts import Verdict, nothing_known
 from puridiver.runtime.device import choose_runtime
 from tests.learner_samples import feed, patterns, tiny_learner
 
@@ -21,14 +22,14 @@ def test_figures_are_means_over_samples_that_fade() -> None:
     assert monitor.figures() == {
         "loss": None, "agreement": None, "noise_rate": None, "seconds": {"observing": 0.0, "consolidating": 0.0},
     }  # fmt: skip
-    #                        p_right          likeliest        predicted
-    verdict = torch.tensor([[0.9, 0.2, nan], [0.0, 1.0, 2.0], [0.0, 2.0, nan]])
+    p_right, predicted = torch.tensor([0.9, 0.2, nan]), torch.tensor([0.0, 2.0, nan])
+    verdict = Verdict(p_right, torch.zeros(3, 3), predicted)
     monitor.note(torch.tensor(2.0), verdict, torch.tensor([0, 1, 2]))
     found = monitor.figures()
     assert found["loss"] == pytest.approx(2.0)
     assert found["agreement"] == pytest.approx(1 / 2)
     assert found["noise_rate"] == pytest.approx((0.1 + 0.8) / 2)
-    monitor.note(torch.tensor(1.0), torch.full((3, 1), nan), torch.tensor([0]))
+    monitor.note(torch.tensor(1.0), nothing_known(torch.tensor([0]), 3), torch.tensor([0]))
     fade = 1 - 1 / WINDOW
     assert monitor.figures()["loss"] == pytest.approx((2 * 3 * fade + 1) / (3 * fade + 1))
     assert float(monitor.loss) == pytest.approx(monitor.figures()["loss"])

@@ -109,3 +109,21 @@ def test_judging_changes_nothing(trainer: str) -> None:
         assert found.suggested == GIVEN[rows].tolist()
     assert differing(tensors_of(judging), tensors_of(silent)) == ["monitor.sums"]
     assert silent.status()["noise_rate"] is silent.status()["agreement"] is None
+
+
+def test_a_stream_batch_teaches_what_the_verdict_says() -> None:
+    """The trainer gets the posterior, and given labels where nothing is known."""
+    learner = tiny_learner(None, memory=24, online_targets="verdict")
+    seen: list[torch.Tensor] = []
+    names = np.array(["cat", "dog", "owl"])
+    feed(learner, IMAGES[:40], names[GIVEN[:40] % 2])
+    step = learner.trainer._run_online
+    learner.trainer._run_online = lambda images, targets, *rest: seen.append(targets) or step(images, targets, *rest)
+    found = learner.observe(IMAGES[40:48], names[GIVEN[40:48]])
+    targets, known = seen[0][:8], np.isfinite(found.p_right)
+    labels = np.array([learner.class_ids[name] for name in names[GIVEN[40:48]]])
+    assert known.any()
+    assert not known.all()
+    np.testing.assert_allclose(targets[range(8), labels], np.where(known, found.p_right, 1.0), atol=1e-6)
+    np.testing.assert_allclose(targets.sum(dim=1), 1.0, atol=1e-5)
+    assert [learner.classes[int(k)] for k in targets.argmax(dim=1)] == found.suggested

@@ -69,8 +69,8 @@ def test_der_keeps_logits_through_evictions_new_classes_and_a_save(tmp_path):
     told = {}
     observe = learner.trainer.observe
 
-    def watched(images, labels, replay=None, freeze=False):
-        loss = observe(images, labels, replay, freeze)
+    def watched(images, *others):
+        loss = observe(images, *others)
         told.update(zip(range(learner.seen, learner.seen + len(images)), learner.trainer.vectors, strict=True))
         return loss
 
@@ -156,8 +156,8 @@ def test_aer_replays_and_fills_the_memory_in_turns():
     learner = tiny_learner(sampler="rsv", trainer="aer", aer_block=2, memory=64)
     held, replayed = [], []
     observe = learner.trainer.observe
-    learner.trainer.observe = lambda x, y, replay=None, freeze=False: (
-        replayed.append(replay is not None) or observe(x, y, replay, freeze)
+    learner.trainer.observe = lambda x, y, replay, *others: (
+        replayed.append(replay is not None) or observe(x, y, replay, *others)
     )
     for start in range(0, 32, 4):
         learner.observe(IMAGES[start : start + 4], LABELS[start : start + 4])

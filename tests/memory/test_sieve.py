@@ -1,0 +1,50 @@
+"""The sieve: a weighted reservoir of each class, against a loop and against its own statistics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from puridiver.memory.sieve import LEAST, Sieve
+from puridiver.options import Options
+from tests.learner_samples import patterns, tiny_learner
+from tests.memory.fakes import FixedNetwork, empty_memory, moment, pass_batch, stream
+
+
+def test_a_note_is_an_exponential_draw_over_a_power_of_the_probability() -> None:
+    batch, p_right = stream(4, 2), [0.5, 1.0, float("nan"), 0.0]
+    now = replace(moment(FixedNetwork(2), 2), p_right=torch.tensor(p_right))
+    found = Sieve(Options(sieve_power=2.0)).note_arrivals(batch, now)
+    draws = torch.empty(4).exponential_(generator=torch.Generator().manual_seed(0)).tolist()
+    weights = [0.25, 1.0, 1.0, LEAST]  # what nothing is known of counts as right
+    assert found.tolist() == pytest.approx([draw / weight for draw, weight in zip(draws, weights, strict=True)])
+
+
+@pytest.mark.parametrize(("power", "expected"), [(0.0, 0.5), (4.0, 0.94)])
+def test_the_memory_is_a_weighted_sample_of_the_whole_stream(power: float, expected: float) -> None:
+    """Of 400 samples of a class, half with p = 0.5: 40 are a small part, so their odds are those of the weights."""
+    everything, generator = stream(400, 1), torch.Generator().manual_seed(0)
+    looks_right = everything.arrivals % 2 == 0
+    rates, early = [], []
+    for _ in range(20):
+        memory = empty_memory(Sieve(Options(sieve_power=power)), 40)
+        for rows in torch.arange(400).split(50):
+            now = moment(FixedNetwork(1), 1, generator=generator)
+            pass_batch(memory, everything.take(rows), replace(now, p_right=torch.where(looks_right[rows], 1.0, 0.5)))
+        rates.append(float(looks_right[memory.samples.arrivals].float().mean()))
+        early.append(float((memory.samples.arrivals < 200).float().mean()))
+    assert np.mean(rates) == pytest.approx(expected, abs=0.05)
+    assert np.mean(early) == pytest.approx(0.5, abs=0.08)
+
+
+def test_it_keeps_right_labels_whether_or_not_somebody_wants_verdicts() -> None:
+    images, true = patterns(240)
+    given = np.where(np.arange(240) % 4 == 3, (true + 1) % 3, true)
+    learner = tiny_learner(memory=30, sampler="sieve")
+    for start in range(0, 240, 8):
+        learner.observe(images[start : start + 8], given[start : start + 8], judge=False)
+    held = learner.memory.samples
+    assert (held.labels.numpy() == true[held.arrivals.numpy()]).mean() > 0.85  # of the stream 0.75
