@@ -18,6 +18,8 @@ from puridiver.integrations.tracking import tracker
 from puridiver.metrics import METRICS
 from puridiver.runs.config import SETTINGS, RunConfig
 from puridiver.runs.experiment import Experiment
+from puridiver.runs.folder import RunFolder
+from puridiver.runs.ledger import append_row, check_ledger
 from puridiver.streams import noise_name
 
 WARM_UPS = {"warmup_epochs", "baseline_warmup"}  # options that trainers have
@@ -53,8 +55,6 @@ def run(
     if out:
         flags.check_outside(config.data, out)
     if ledger:  # what would fail at the end must fail before the work
-        from puridiver.runs.ledger import append_row, check_ledger
-
         check_ledger(ledger)
     with Progress(quiet or json) as progress, contextlib.ExitStack() as stack:
         experiment = Experiment(config, progress)
@@ -89,8 +89,6 @@ def _config(said: dict[str, Any], options: dict[str, Any], out: Path | None, res
     if resume and out is None:
         raise ValueError("--resume needs --out FOLDER: the folder of the run to continue")
     if resume and out:
-        from puridiver.runs.folder import RunFolder
-
         if begun := RunFolder(out).begun():
             return begun.continued(said, options)
         if not said and not options:

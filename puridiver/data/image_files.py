@@ -68,10 +68,8 @@ def describe(
 ) -> list[tuple[str, str]]:
     """What `path` holds, as rows of a table. Bad files are named, whatever `options` say of them."""
     listing = list_own(path, options.test_share)
-    found, names = (
-        open_cache(listing, options.image_size, root, on_progress),
-        np.array(listing.class_names, dtype=object),
-    )
+    found = open_cache(listing, options.image_size, root, on_progress)
+    names = np.array(listing.class_names, dtype=object)
     good = listing.files.iloc[found.rows].assign(pixels=[hash(image.tobytes()) for image in found.images])
     good["path"] = good["path"].map(printable) + " (" + names[good["label"]] + ")"
     train, test = (np.bincount(good["label"][good["is_test"] == part], minlength=len(names)) for part in (False, True))
@@ -123,10 +121,9 @@ def open_cache(
     with lock, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow warns of odd metadata, and of large pictures that we refuse
         found = _load(place, files)
+        bad = [] if found is None else [path for name, path in files if name in found.bad]
         # A bad file may be readable by now: a disk or a network may have failed.
-        if found is None or any(
-            not isinstance(decode(path, found.images.shape[1:]), str) for name, path in files if name in found.bad
-        ):
+        if found is None or any(not isinstance(decode(path, found.images.shape[1:]), str) for path in bad):
             _build(place, files, size, on_progress or (lambda done, total: None))
             found = _load(place, files)
     if found is None:

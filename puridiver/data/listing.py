@@ -20,6 +20,7 @@ import pandas as pd
 
 from puridiver.data.base import check_class_names, check_test_share, choose_test_rows, natural, printable
 from puridiver.data.images import ENDINGS
+from puridiver.discovery import import_extra
 from puridiver.errors import DataError, few, first_line
 from puridiver.files import open_regular, read_regular
 
@@ -201,13 +202,10 @@ def _read_jsonl(file: Path) -> pd.DataFrame:
 
 
 def _read_parquet(file: Path) -> pd.DataFrame:
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise DataError(f"{file}: Parquet needs pyarrow: pip install 'puridiver[parquet]'") from error
+    pyarrow, parquet = (import_extra(library, "parquet") for library in ("pyarrow", "pyarrow.parquet"))
     with open_regular(file) as content:
         try:
-            wanted = [name for name in pyarrow.parquet.read_schema(content).names if name.strip().lower() in COLUMNS]
-            return pd.DataFrame(pyarrow.parquet.read_table(content, columns=wanted).to_pylist(), dtype=object)
+            wanted = [name for name in parquet.read_schema(content).names if name.strip().lower() in COLUMNS]
+            return pd.DataFrame(parquet.read_table(content, columns=wanted).to_pylist(), dtype=object)
         except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:  # OverflowError: dates
             raise DataError(f"{file} is not a Parquet file, or a damaged one: {first_line(error)}") from error

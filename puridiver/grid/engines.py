@@ -21,6 +21,7 @@ import torch
 
 from puridiver import data
 from puridiver.data.base import DataSource
+from puridiver.discovery import import_extra
 from puridiver.errors import DataError
 from puridiver.files import write_atomically
 from puridiver.plugins import ENVIRONMENT
@@ -178,11 +179,7 @@ class RayEngine(Engine):
     """
 
     def __init__(self, gpus: float | None = None) -> None:
-        try:
-            import ray
-        except ModuleNotFoundError as error:
-            raise DataError("--engine ray needs Ray: pip install 'puridiver[ray]'") from error
-        self.ray: Any = ray
+        self.ray = ray = import_extra("ray", "ray")
         if not ray.is_initialized():
             told = {name: os.environ[name] for name in (ENVIRONMENT, COMMIT) if name in os.environ}
             ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env={"env_vars": told})

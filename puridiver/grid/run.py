@@ -23,10 +23,10 @@ from puridiver.grid.engines import Engine, Job, Result, make_engine
 from puridiver.grid.spec import Cell, Grid, cells, find_grid, grid_of_table, only, with_changes
 from puridiver.runs import folder as runs
 from puridiver.runs.config import Role
-from puridiver.runs.ledger import append_row, read_ledgers
+from puridiver.runs.ledger import LEDGER, append_row, read_ledgers
 from puridiver.runs.resolve import data_of, resolve_run_stream, run_id
 
-LEDGER, FAILURES, LOGS, LOCK = "ledger.jsonl", "failures.jsonl", "logs", "grid.lock"
+FAILURES, LOGS, LOCK = "failures.jsonl", "logs", "grid.lock"
 
 
 class GridRun:

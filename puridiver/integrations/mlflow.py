@@ -9,8 +9,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from puridiver.discovery import import_extra
 from puridiver.errors import DataError, first_line
-from puridiver.integrations.tracking import Event, Facts, Listener, figures_of, library
+from puridiver.integrations.tracking import Event, Facts, Listener, figures_of
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +21,7 @@ LONGEST = 6_000  # letters of a parameter that MLflow takes
 @contextlib.contextmanager
 def log(place: str, facts: Facts) -> Iterator[Listener]:
     """A listener that logs to a new run of an experiment, with the run's facts as parameters."""
-    mlflow, entities = library("mlflow", "mlflow"), library("mlflow.entities", "mlflow")
+    mlflow, entities = import_extra("mlflow", "mlflow"), import_extra("mlflow.entities", "mlflow")
     try:
         client = mlflow.MlflowClient()
         run = _begin(client, place, facts)

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from puridiver.errors import DataError
-
 Facts = dict[str, Any]
 Event = dict[str, Any]
 Listener = Callable[[Event], None]
@@ -28,14 +26,6 @@ def tracker(name: str, place: str, facts: Facts) -> AbstractContextManager[Liste
     log: Callable[[str, Facts], AbstractContextManager[Listener]]
     log = importlib.import_module(f"puridiver.integrations.{name}").log
     return log(place, facts)
-
-
-def library(name: str, extra: str) -> Any:
-    """A library that an extra installs."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise DataError(f"--{extra} needs {extra}: pip install 'puridiver[{extra}]'") from error
 
 
 def figures_of(event: Event) -> tuple[dict[str, float], int]:

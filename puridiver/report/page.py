@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from puridiver.discovery import import_extra
 from puridiver.errors import DataError
 from puridiver.metrics import METRICS
 from puridiver.report import style
@@ -38,14 +39,12 @@ class Headline(NamedTuple):
 
 def fill(name: str, **values: Any) -> str:
     """Fill a template of the folder."""
-    style.check_installed("report", "jinja2", "matplotlib")
-    import jinja2
-
+    jinja2 = import_extra("jinja2", "report")
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("puridiver.report"), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )  # fmt: skip
-    return environment.get_template(name).render(mark=style.MARK, percent=percent, **values)
+    return str(environment.get_template(name).render(mark=style.MARK, percent=percent, **values))
 
 
 def percent(value: float | None) -> str:
@@ -87,6 +86,8 @@ def write_page(
 
 def render(runs: Sequence[Run], notes: Sequence[str], against: Sequence[Run] = ()) -> str:
     """The page as HTML. Of many runs it shows the lowest seed of some groups in detail."""
+    for library in ("jinja2", "matplotlib"):  # before the work; a figure that cannot be drawn would be a mere note
+        import_extra(library, "report")
     several, columns, stories = len(runs) > 1, {run.column for run in runs}, {run.story for run in runs}
     title = f"{len(runs)} runs" if several else runs[0].method
     on = stories if len(stories) == 1 else columns if len(columns) == 1 else {f"{len(columns)} streams"}

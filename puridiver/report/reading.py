@@ -16,22 +16,14 @@ from puridiver.metrics import METRICS
 from puridiver.metrics.memory_snapshot import MemorySnapshot
 from puridiver.runs import folder as files
 from puridiver.runs.config import Role
-from puridiver.runs.ledger import Row, checked, read_ledgers, shown_method
+from puridiver.runs.ledger import LEDGER, Row, checked, read_ledgers, shown_method
 from puridiver.streams import StreamManifest
 
-LEDGER = "ledger.jsonl"  # of a grid, whose titles name its runs
 KINDS = {"blurry": "blurry ", "disjoint": "disjoint ", "official": "published ", "time": "", "custom": ""}  # of tasks
 IN_COLUMN = ("seed", "data", "stream", "noise")  # settings that do not separate runs of one column
 SHOWN = ("task_accuracy", "phase_seconds", "versions", "stream_hash", "command", "started")  # null in some ledger rows
-DAMAGE = (
-    ManifestError,
-    KeyError,
-    IndexError,
-    TypeError,
-    ValueError,
-    RecursionError,
-    FileNotFoundError,
-)  # what bad content raises
+# What bad content raises.
+DAMAGE = (ManifestError, KeyError, IndexError, TypeError, ValueError, RecursionError, FileNotFoundError)
 
 
 @contextmanager
@@ -141,7 +133,7 @@ def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
         if not path.exists():
             raise DataError(f"there is no run in {path}: there is no such folder")
         folders |= dict.fromkeys([cell for cell in (path / files.GRID_CELLS).glob("*") if cell.is_dir()] or [path])
-        if (path / LEDGER).is_file():
+        if (path / LEDGER).is_file():  # of a grid, whose titles name its runs
             grid |= {row["id"]: row for row in read_ledgers([path / LEDGER])}
     runs, notes = list[Run](), list[str]()
     for folder in folders:

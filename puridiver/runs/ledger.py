@@ -13,6 +13,7 @@ from puridiver.metrics import METRICS
 from puridiver.trainers import SET_NAMES
 
 Row = dict[str, Any]
+LEDGER = "ledger.jsonl"  # of a grid, in its folder
 
 # What a row must have, and what some rows have; the same run in two grids makes two rows with the same id.
 TEXTS = (

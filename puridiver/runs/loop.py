@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -16,11 +16,9 @@ from torch import Tensor
 from puridiver.errors import DataError
 from puridiver.metrics.recorder import Recorder
 from puridiver.runs import Progress
+from puridiver.runs.checkpoint import Checkpoint
 from puridiver.runs.config import RunConfig
 from puridiver.streams import Stream
-
-if TYPE_CHECKING:
-    from puridiver.runs.checkpoint import Checkpoint
 
 AHEAD_BYTES = 64 << 20  # images that are held on the device, or moved to it, at a time
 # What state of another version, or a damaged one, raises (RuntimeError: weights of another architecture).
