@@ -40,9 +40,12 @@ def test_network(name: str) -> None:
         assert not find_fault("network", name)
 
 
-@pytest.mark.parametrize("trainer", TRAINERS)
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_every_pair_learns_predicts_and_takes_a_new_class(sampler: str, trainer: str) -> None:
+# Neither knows the other: a third of all pairs, in which each meets several of the others, shows that they fit.
+PAIRS = [(s, t) for i, s in enumerate(SAMPLERS) for j, t in enumerate(TRAINERS) if (i + j) % 3 == 0]
+
+
+@pytest.mark.parametrize(("sampler", "trainer"), PAIRS)
+def test_a_pair_learns_predicts_and_takes_a_new_class(sampler: str, trainer: str) -> None:
     images, labels = patterns(24)
     learner = feed(tiny_learner([0, 1], sampler=sampler, trainer=trainer, grow=True), images, labels)
     learner.consolidate()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,10 @@ import torch
 
 from puridiver.data import DataSource, ImageSet, from_arrays
 from puridiver.data.base import UNKNOWN
-from puridiver.memory import SAMPLERS
 from puridiver.options import owners
 from puridiver.runs.config import RunConfig
 from puridiver.runs.experiment import Experiment
 from puridiver.streams import Stream, StreamManifest, TrueLabels, make_stream
-from puridiver.trainers import TRAINERS
 from tests.learner_samples import PLAIN_VIEWS, TINY, differing, patterns, tensors_of
 
 SOURCE = from_arrays(*patterns(90, seed=1), *patterns(30, seed=2), name="patterns")
@@ -47,10 +44,9 @@ def run(source: DataSource, folder: Path, monkeypatch: pytest.MonkeyPatch, **cha
     return experiment.run(folder / "run"), tensors_of(experiment.learner)
 
 
-PAIRS = list(zip(itertools.cycle(sorted(SAMPLERS)), sorted(TRAINERS), strict=False))  # each of both at least once
-
-
-@pytest.mark.parametrize(("sampler", "trainer"), PAIRS)
+@pytest.mark.parametrize(
+    ("sampler", "trainer"), [("puridiver", "puridiver"), ("rm", "dividemix"), ("spr", "spr"), ("clib", "clib")]
+)
 def test_other_true_labels_change_the_metrics_and_no_bit_of_the_learner(sampler, trainer, tmp_path, monkeypatch):
     changes = {"sampler": sampler, "trainer": trainer, "stream_limit": 16, "anytime_points": 1, "test_limit": 12}
     summary, state = run(SOURCE, tmp_path / "a", monkeypatch, **changes)

@@ -17,14 +17,14 @@ from sklearn.utils.estimator_checks import check_estimator
 from puridiver.integrations.sklearn import PuriDivERClassifier
 
 
-def quick(**settings) -> PuriDivERClassifier:
-    return PuriDivERClassifier(memory=100, device="cpu", random_state=0, options={"epochs": 7}, **settings)
+def quick(epochs: int = 7, **settings) -> PuriDivERClassifier:
+    return PuriDivERClassifier(memory=100, device="cpu", random_state=0, options={"epochs": epochs}, **settings)
 
 
 def test_scikit_learns_own_checks_pass() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SkipTestWarning)
-        results = check_estimator(quick())
+        results = check_estimator(quick(epochs=3))
     skipped = {found["check_name"] for found in results if found["status"] == "skipped"}
     assert skipped <= {"check_array_api_input"}  # which an environment variable switches on
     assert len(results) > 50
