@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import shlex
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -127,6 +128,11 @@ def load_data(
     root = Path(settings["data_root"]) if "data_root" in settings else None
     reading = data.FileOptions(size if own == "files" else None, share, settings.get("bad_files", "refuse"))
     return data.load(place, root, reading, progress.count)
+
+
+def resume_command(words: Sequence[str]) -> str:
+    """The command line that continues what these words began."""
+    return shlex.join(["puridiver", *(word for word in words if word not in ("--resume", "--force")), "--resume"])
 
 
 def options_of(assignments: Sequence[str] | None) -> dict[str, Any]:

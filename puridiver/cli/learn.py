@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json as jsons
-import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -79,8 +78,7 @@ def learn(
         try:
             _learn(student, source.train, labels, rows, plan, _saving(student, out, plan, checkpoint_every), progress)
         except KeyboardInterrupt:
-            words = [word for word in ctx.obj if word not in ("--resume", "--force")]
-            tell(f"to go on from the last save: {shlex.join(['puridiver', *words, '--resume'])}")
+            tell(f"to go on from the last save: {flags.resume_command(ctx.obj)}")
             raise
     student.save(out)
     if source.left_out and not quiet:

@@ -66,9 +66,8 @@ def run(
         try:
             summary = experiment.run(out, force, resume, checkpoint_every, keep_learner and out is not None)
         except (KeyboardInterrupt, OSError):  # OSError: the disk is full
-            words = [word for word in ctx.obj if word not in ("--resume", "--force")]
             if out:
-                tell(f"to continue from the last checkpoint: {shlex.join(['puridiver', *words, '--resume'])}")
+                tell(f"to continue from the last checkpoint: {flags.resume_command(ctx.obj)}")
             raise
     if ledger:
         append_row(ledger, summary, once=resume)

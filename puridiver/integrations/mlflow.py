@@ -11,7 +11,7 @@ from typing import Any
 
 from puridiver.discovery import import_extra
 from puridiver.errors import DataError, first_line
-from puridiver.integrations.tracking import Event, Facts, Listener, figures_of
+from puridiver.integrations.tracking import Event, Facts, Listener, figures_of, name_of
 
 logger = logging.getLogger(__name__)
 
@@ -52,8 +52,7 @@ def _begin(client: Any, experiment: str, facts: Facts) -> str:
     """Begin a run and log its parameters; returns its id."""
     known = client.get_experiment_by_name(experiment)
     place = client.create_experiment(experiment) if known is None else known.experiment_id
-    name = f"{facts['title']}, {facts['column']}, seed {facts['seed']}"
-    run: str = client.create_run(place, run_name=name, tags={"puridiver_id": facts["id"]}).info.run_id
+    run: str = client.create_run(place, run_name=name_of(facts), tags={"puridiver_id": facts["id"]}).info.run_id
     for key, value in facts.items():
         client.log_param(run, key, (value if isinstance(value, str) else json.dumps(value))[:LONGEST])
     return run

@@ -15,7 +15,6 @@ Facts = dict[str, Any]
 Event = dict[str, Any]
 Listener = Callable[[Event], None]
 
-TRACKERS = ("tensorboard", "mlflow", "wandb")  # modules of this folder
 # The kinds of events that are figures, and what places them: samples seen, or the number of the epoch in the run.
 STEPS = {"anytime": ("stream", "seen"), "task": ("task", "seen"), "epoch": ("memory epoch", "number")}
 PLACES = ("event", "task", "seen", "epoch", "number")  # where an event stands, and not what it measures
@@ -26,6 +25,11 @@ def tracker(name: str, place: str, facts: Facts) -> AbstractContextManager[Liste
     log: Callable[[str, Facts], AbstractContextManager[Listener]]
     log = importlib.import_module(f"puridiver.integrations.{name}").log
     return log(place, facts)
+
+
+def name_of(facts: Facts) -> str:
+    """What a tracker calls a run."""
+    return f"{facts['title']}, {facts['column']}, seed {facts['seed']}"
 
 
 def figures_of(event: Event) -> tuple[dict[str, float], int]:
