@@ -85,7 +85,7 @@ def audit(
 
 
 def _check_free(out: Path, data: str) -> None:
-    """Raise an error, before the work, where the folder cannot take an audit of these data."""
+    """Raise an error, before the work, if the folder cannot hold an audit of these data."""
     import_extra("jinja2", "report")
     check_no_run(out)
     flags.check_outside(data, out)
@@ -107,7 +107,7 @@ def _image_folder(data: str, out: Path) -> str | None:
 
 
 def _found_of_truth(report: AuditReport, true: np.ndarray | None, plant: str | None) -> dict[str, dict[str, float]]:
-    """How the audit fared against the true labels that are known, of those that nobody has checked."""
+    """Compare the audit with the known true labels, among the labels that nobody has checked."""
     if true is None:
         return {}
     judged = ~report.checked & (true != UNKNOWN)

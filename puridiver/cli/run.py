@@ -82,7 +82,7 @@ def run(
 
 
 def _config(said: dict[str, Any], options: dict[str, Any], out: Path | None, resume: bool) -> RunConfig:
-    """The config that the command line says; where it says nothing, that of the run to be resumed."""
+    """The config of the command line; with --resume, the interrupted run fills in what it leaves out."""
     if "epochs" in options and said.get("epochs") not in (None, options["epochs"]):
         raise ValueError(f"--epochs {said['epochs']} and --set epochs={options['epochs']} differ: say one of them")
     if resume and out is None:
@@ -96,7 +96,7 @@ def _config(said: dict[str, Any], options: dict[str, Any], out: Path | None, res
 
 
 def run_notes(experiment: Experiment) -> Iterator[str]:
-    """What may make the figures of a run other than the user expects."""
+    """Warnings about settings that make the figures of a run misleading."""
     options, source = experiment.options, experiment.source
     memory, stream, classes = experiment.learner.capacity, len(experiment.manifest), len(source.class_names)
     if source.left_out:

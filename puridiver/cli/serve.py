@@ -78,7 +78,7 @@ def serve(
 def _maker(
     folder: Path, learner: Path | None, device: str, new: dict[str, Any], options: Assignments
 ) -> Callable[[], Learner]:
-    """What makes the learner of a new folder, from what the user said of a `new` one."""
+    """A function that makes the learner of a new folder from the options that the user gave for a `new` one."""
     from puridiver.service.snapshots import has_snapshot
 
     given = [f"--{name}" for name, value in {**new, "set": options}.items() if value]

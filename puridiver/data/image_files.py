@@ -28,7 +28,7 @@ DEFAULT_SIDE = 32
 KEPT_SIDES = range(4, 65)  # px: images that all have one size keep it where both sides are among these
 BAD_FILES = ("refuse", "skip")
 FORMAT = 6  # of the cache and of what `decode` returns: a new number makes every cache anew
-BLOCK = 256  # files that the threads have before them at a time
+BLOCK = 256  # files that the threads decode before the next progress report
 FOLDER, IMAGES, FACTS = "image-cache", "images.u8", "facts.json"
 
 
@@ -135,11 +135,11 @@ def open_cache(
 
 
 def _key(files: list[tuple[str, str]]) -> str:
-    """Changes with the names, sizes, times and order of files."""
+    """A hash of the names, sizes, times and order of the files."""
     digest = hashlib.sha256(str(FORMAT).encode())
     for _, path in files:
         found = os.stat(path) if os.path.exists(path) else None
-        # The time of change, too: programs that copy or pack files set the time of writing.
+        # ctime as well: programs that copy or unpack files set mtime.
         facts = found and (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
         digest.update(path.encode("utf-8", "surrogatepass") + f"\0{facts}\n".encode())
     return digest.hexdigest()[:16]
@@ -162,7 +162,7 @@ def _load(place: Path, files: list[tuple[str, str]]) -> ImageCache | None:
 
 
 def _shape(files: list[tuple[str, str]], size: tuple[int, int] | None) -> tuple[int, int, int]:
-    """(height, width, channels) for these files; it looks at no more of them than it takes to know."""
+    """(height, width, channels) for these files; opens only as many of them as it needs."""
     sizes, all_grey = set[tuple[int, int]](), True
     for found in filter(None, (look(path) for _, path in files)):
         sizes.add(found[0])

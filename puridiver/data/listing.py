@@ -1,4 +1,4 @@
-"""Which image files your own data have, with their labels: from a folder per class, or from a table.
+"""List a user's image files and their labels, from one folder per class or from a table.
 
 A table is a CSV file (or one with semicolons or tabs), JSON lines or Parquet.
 """
@@ -36,7 +36,7 @@ GUARD = re.compile(r"^'(?=[=+\-@\t\r])")  # the apostrophe that `guarded` puts i
 
 @dataclass(frozen=True)
 class Listing:
-    """Image files and what is said of them; train files come before test files."""
+    """Image files with their labels; train files come before test files."""
 
     name: str
     origin: Path  # the folder or table that the user named
@@ -152,7 +152,7 @@ def _text(value: Any) -> str | None:
 
 
 def _check(file: Path, texts: pd.Series, fine: pd.Series, wanted: str) -> None:
-    """Refuse a column with a cell that is not fine, and name the first."""
+    """Raise an error that names the first cell of a column that is not fine."""
     if not fine.all():
         row = int(np.argmin(fine))
         got = printable(str(texts[row]))[:40]
@@ -174,7 +174,7 @@ def guarded(value: Any) -> Any:
 
 
 def read_csv(file: Path) -> pd.DataFrame:
-    """Every cell as text, parted by commas, semicolons or tabs, whichever the heading has most of."""
+    """Read every cell as text; the separator is the one of comma, semicolon and tab that the heading has most of."""
     content = read_regular(file)
     encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"  # some spreadsheets use UTF-16
     try:

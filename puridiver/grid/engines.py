@@ -91,7 +91,7 @@ class Engine(ABC):
         """Run a job in the calling thread until it ends, or until `self.stopping` is set."""
 
     def stop(self) -> None:  # noqa: B027
-        """End what does not look at `self.stopping`; also called when all jobs are done."""
+        """Stop what does not poll `self.stopping`; also called when all jobs are done."""
 
 
 class LaneEngine(Engine):
@@ -154,7 +154,7 @@ class ProcessEngine(Engine):
 
 
 def serve() -> None:
-    """Run the job of standard input and answer with its result: what a worker process does.
+    """The main function of a worker process: run the job from standard input and write its result.
 
     When standard input ends, because the grid stops or was killed, the run saves itself and the worker ends.
     """

@@ -89,7 +89,7 @@ class GridRun:
         return failures
 
     def _record(self, id: str, row: Mapping[str, Any], there: Sequence[Mapping[str, Any]]) -> None:
-        """Append a row for each cell of a run that is not among the rows that are there."""
+        """Append a row for each cell of a run that has none yet."""
         held = [other for other in there if other["id"] == id]
         for cell in self.runs[id]:
             if not any(cell.names.items() <= other.items() for other in held):
@@ -128,7 +128,7 @@ def run_grid(
 
 
 def failure_text(failures: Sequence[Mapping[str, Any]], folder: Path) -> str:
-    """What failed, in a sentence."""
+    """One sentence that names the failed runs."""
     told = "{method}, {column}, seed {seed}: {error}"
     named = [told.format_map(failure).splitlines()[0] for failure in failures]
     return f"{len(named)} runs of the grid failed ({few(named, 3)}); {folder / FAILURES} has the tracebacks"

@@ -1,7 +1,7 @@
-"""What the trackers of experiments share: which figures of an event they log, and where these stand.
+"""Shared by the experiment trackers: which figures of an event they log, and at which step.
 
 A tracker is a module with a context manager `log(place, facts)`, which gives a listener of a run's events. Its
-`facts` are what the run is: `Experiment.facts()`.
+`facts` describe the run: `Experiment.facts()`.
 """
 
 from __future__ import annotations

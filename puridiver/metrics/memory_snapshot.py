@@ -1,4 +1,4 @@
-"""What a memory held at one moment and what the learner thought of it: one safetensors file that a report can show."""
+"""The contents of a memory and the learner's judgement of each sample, as one safetensors file for reports."""
 
 from __future__ import annotations
 

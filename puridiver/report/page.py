@@ -114,7 +114,7 @@ def render(runs: Sequence[Run], notes: Sequence[str], against: Sequence[Run] = (
 
 
 def _run_part(run: Run, name: str, label: str, against: Sequence[Run]) -> dict[str, Any]:
-    """Everything the page tells of one run, beside its baselines."""
+    """Everything that the page shows of one run, beside its baselines."""
     drawn, not_drawn = _figures([run], [key for key, figure in figures().items() if figure.of_run], against)
     shown, reason = None, "the run did not keep its memory"
     try:

@@ -28,7 +28,7 @@ DAMAGE = (ManifestError, KeyError, IndexError, TypeError, ValueError, RecursionE
 
 @contextmanager
 def damage(what: object) -> Iterator[None]:
-    """Tell that a file is damaged, instead of the error that its content raised."""
+    """Turn errors that bad content raises into a `DataError` that names the file."""
     try:
         yield
     except DAMAGE as error:
@@ -76,7 +76,7 @@ class Run:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What decides the figures, apart from the column and the seed."""
+        """The settings that decide the figures, except the column and the seed."""
         told = self.begun.config.values(Role.IDENTITY, Role.OPTIONS, Role.STREAM, Role.SOURCE)
         told |= told.pop("options")
         return {name: str(value) for name, value in told.items() if value is not None and name not in IN_COLUMN}

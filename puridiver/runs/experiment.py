@@ -1,4 +1,4 @@
-"""One run: a stream, a learner and the metrics put together, written to a run folder; resumable."""
+"""One run: joins a stream, a learner and the metrics, writes a run folder, and can be resumed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Experiment:
             trainer=config.trainer, recipe=self.options, network=self.resolved.network, device=config.device,
             precision=config.precision, graphs=config.graphs, seed=config.seed, hint=hint,
         )  # fmt: skip
-        # Now, and not at the end: files may be edited while the run goes on.
+        # Now and not at the end: files may be edited during the run.
         self.id = resolving.run_id(config, self.source, self.manifest.content_hash)
         self._commit, self._plugins = resolving.commit(), plugins.origins(*self.resolved.methods)
         limit = config.stream_limit
@@ -98,7 +98,7 @@ class Experiment:
         return summary
 
     def facts(self) -> dict[str, Any]:
-        """What the ledger's row of the run says before it has figures."""
+        """The part of the ledger's row that is known before the run."""
         config, manifest, options = self.config, self.manifest, self.resolved.options
         learner, runtime = self.learner, self.learner.runtime
         as_given = manifest.noise == "none" and manifest.realised_noise != 0
@@ -126,7 +126,7 @@ class Experiment:
         return facts | {name: value for name, value in told_where_so.items() if value}
 
     def _run_in(self, out: runs.RunFolder, checkpoint: Checkpoint, resume: bool, keep_learner: bool) -> Event:
-        """Begin a run, or go on with one, to its end, and write what it leaves, the summary last."""
+        """Start or resume a run, complete it, and write its results, the summary last."""
         code = {place_in_record(origin.place): origin.source for origin in self._plugins.values() if origin.source}
         now = runs.Begun(self.config, self.resolved.filled, code, self.facts())
         begun, saved, changes = out.begun() if resume else None, None, dict[str, Any]()
@@ -136,7 +136,7 @@ class Experiment:
                 checkpoint.remove()  # where it was killed just before
                 return checked(summary, str(out.path / runs.SUMMARY))
             saved = checkpoint.load()
-            # It may go on from another folder, from which paths would be others.
+            # Relative paths in the record stay those of the folder in which the run began.
             facts = {**now.facts, "stream": begun.facts["stream"], "command": begun.facts["command"]}
             now = now._replace(config=begun.config, facts=facts)
         loop = self._loop(out.append)
@@ -147,7 +147,7 @@ class Experiment:
             out.begin(now)
             self.manifest.save(out.path / runs.MANIFEST)
         loop.run(self.stopping, checkpoint, out.metrics_size)
-        # What does not fit on the disk leaves the run unfinished, and the checkpoint goes on from here.
+        # If the disk is full the run stays unfinished, and a resumed one continues here.
         self._keep(out, loop, keep_learner)
         summary = {**now.facts, **loop.figures(), **changes}
         out.write(runs.SUMMARY, summary)

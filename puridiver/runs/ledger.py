@@ -45,7 +45,7 @@ def append_row(ledger: Path, row: Row, once: bool = False) -> None:
 
 
 def check_ledger(ledger: Path) -> None:
-    """Raise an error, before the work, where a ledger could not be written."""
+    """Raise an error, before the work, if the ledger cannot be written."""
     check_writable(ledger)
     if ledger.exists():
         read_lines(ledger)
