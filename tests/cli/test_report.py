@@ -52,22 +52,6 @@ def test_a_page_is_written_and_shown(finished_run, tmp_path, monkeypatch, capsys
     assert page.read_text() == "beside 1"
 
 
-@pytest.mark.parametrize("command", [["report"], ["figure", "accuracy"]])
-def test_other_files_are_not_overwritten(command, finished_run, tmp_path, capsys):
-    kept = [tmp_path / "mine.svg", tmp_path / "mine.html", tmp_path / "target"]
-    for path in kept:
-        path.write_text("mine")
-    (tmp_path / "link.svg").symlink_to(tmp_path / "target")
-    before = (finished_run / "summary.json").read_text()
-    for place in (*kept[:2], tmp_path / "link.svg", finished_run / "summary.json"):
-        assert main([*command, str(finished_run), "--out", str(place)]) == 2
-    assert [path.read_text() for path in kept] == ["mine"] * 3
-    assert (finished_run / "summary.json").read_text() == before
-    if command[0] == "figure":
-        assert main([*command, str(finished_run), "--out", str(kept[0]), "--force"]) == 0
-        assert kept[0].read_text() != "mine"
-
-
 @pytest.mark.parametrize(("command", "library"), [("figure", "matplotlib"), ("report", "jinja2")])
 def test_without_a_library_it_says_how_to_get_it(finished_run, tmp_path, monkeypatch, capsys, command, library):
     monkeypatch.setitem(sys.modules, library, None)

@@ -66,14 +66,6 @@ def test_other_files_beside_a_run_stay_and_links_are_not_written_through_when_it
     assert not any(path.is_symlink() for path in folder.iterdir())
 
 
-def test_events_are_not_cut_or_appended_through_a_link(tmp_path):
-    (tmp_path / "precious").write_text("mine and long")
-    (tmp_path / runs.METRICS).symlink_to(tmp_path / "precious")
-    with pytest.raises(DataError, match="no regular file"):
-        runs.RunFolder(tmp_path).cut_metrics(4)
-    assert (tmp_path / "precious").read_text() == "mine and long"
-
-
 def test_a_file_or_a_grid_in_the_way_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "grid" / runs.GRID_CELLS).mkdir(parents=True)
