@@ -21,7 +21,7 @@ import torch
 from puridiver.data.base import UNKNOWN, DataSource, FileOptions, ImageSet, OnProgress, own_defaults, printable
 from puridiver.data.images import decode, look
 from puridiver.data.listing import Listing, list_folder, list_table
-from puridiver.errors import DataError, few
+from puridiver.errors import DataError, counted, few
 from puridiver.files import check_json, file_lock, read_json, to_json, write_atomically
 
 DEFAULT_SIDE = 32
@@ -85,7 +85,7 @@ def describe(
         ("timestamps", "yes" if "time" in good else "none"),
         ("unreadable files", str(len(found.bad))),
         *(("  " + name, problem) for name, problem in list(found.bad.items())[:10]),
-        ("copies with different labels", few([f"{len(conflicts):,} groups", *conflicts], between="; ")),
+        ("copies with different labels", few([counted(len(conflicts), "group"), *conflicts], between="; ")),
     ]
     return [(what, told) for what, told in rows if told]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from puridiver import data as data_sets
 from puridiver import plugins as plugin_files
-from puridiver.errors import DataError, PuridiverError, few
+from puridiver.errors import DataError, PuridiverError, counted, few
 from puridiver.files import file_lock
 from puridiver.grid.engines import Engine, Job, Result, make_engine
 from puridiver.grid.spec import Cell, Grid, cells, find_grid, grid_of_table, only, with_changes
@@ -131,4 +131,4 @@ def failure_text(failures: Sequence[Mapping[str, Any]], folder: Path) -> str:
     """One sentence that names the failed runs."""
     told = "{method}, {column}, seed {seed}: {error}"
     named = [told.format_map(failure).splitlines()[0] for failure in failures]
-    return f"{len(named)} runs of the grid failed ({few(named, 3)}); {folder / FAILURES} has the tracebacks"
+    return f"{counted(len(named), 'run')} of the grid failed ({few(named, 3)}); {folder / FAILURES} has the tracebacks"

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from puridiver.discovery import import_extra
-from puridiver.errors import DataError
+from puridiver.errors import DataError, counted
 from puridiver.metrics import METRICS
 from puridiver.report import style
 from puridiver.report.figures import draw, figures
@@ -200,7 +200,7 @@ def differences(run: Run, against: Sequence[Run]) -> list[Headline]:
     for group in grouped([run, *against])[1:]:
         mean = float(np.mean([other.summary["last_accuracy"] for other in group.runs]))
         same = {other.summary["stream_hash"] for other in group.runs} == {run.summary["stream_hash"]}
-        told = f"{len(group.runs)} run{'s' * (len(group.runs) > 1)} on {'the same stream' if same else 'other streams'}"
+        told = f"{counted(len(group.runs), 'run')} on {'the same stream' if same else 'other streams'}"
         points = f"{100 * (run.summary['last_accuracy'] - mean):+z.1f} points"
         found.append(Headline(f"Against {group.label}", points, f"Its last accuracy is {percent(mean)}, of {told}."))
     return found

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from puridiver.errors import DataError, ManifestError
+from puridiver.errors import DataError, ManifestError, counted
 from puridiver.metrics import METRICS
 from puridiver.metrics.memory_snapshot import MemorySnapshot
 from puridiver.runs import folder as files
@@ -68,8 +68,8 @@ class Run:
     @property
     def story(self) -> str:
         """Data and stream in words: "digits: 5 blurry tasks, 39.9 % of the labels wrong"."""
-        n, wrong = self.manifest.n_tasks, self.summary["stream_noise"]
-        tasks = f"{n} {KINDS.get(self.manifest.kind, '')}task{'s' * (n > 1)}"
+        wrong, kind = self.summary["stream_noise"], KINDS.get(self.manifest.kind, "")
+        tasks = counted(self.manifest.n_tasks, f"{kind}task")
         tasks += " in the order of time" * (self.manifest.kind == "time")
         labels = "labels as they came" if wrong is None else f"{100 * wrong:.1f} % of the labels wrong"
         return f"{self.summary['data']}: {tasks}, {labels}"
