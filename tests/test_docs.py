@@ -38,7 +38,6 @@ def test_a_page_is_short_and_its_links_and_commands_exist(page: Path) -> None:
 def test_the_code_of_a_page_runs_as_it_stands(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("puridiver.auditing.passes.EPOCHS", (1,))  # what its figures are is for other tests
-    monkeypatch.setattr("puridiver.auditing.noise_model.DRAWS", 10)
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
     exec(code, {})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from puridiver.auditing import noise_model
 from puridiver.cli import main
 from tests.auditing.samples import CLASSES, planted
 
@@ -20,14 +18,6 @@ QUICK = (
     "--memory", "24", "--parts", "1", "--epochs", "4", "--network", "small", "--device", "cpu", "--passes", "1",
     "--set", "flip=false", "--set", "online_lr=0.02",
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def few_draws() -> Iterator[None]:
-    """Bootstrap with fewer draws, to save time."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(noise_model, "DRAWS", 30)
-        yield
 
 
 @pytest.fixture(scope="module")
