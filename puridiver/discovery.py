@@ -1,4 +1,4 @@
-"""Finds the members of a family (samplers, trainers, noises, figures, ...) by listing its folder."""
+"""Finds the members of a family (samplers, trainers, noises, figures, ...) by listing its folder; imports extras."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from puridiver.errors import DataError
 
 Base = TypeVar("Base")
 Found = TypeVar("Found")
@@ -49,6 +51,15 @@ def find(family: str, registry: Mapping[str, Found], name: str) -> Found:
         known = f"{family} should be one of {', '.join(sorted(registry))}, but got {name!r}"
         raise ValueError(f"{known} (one of your own needs its plugin: docs/methods.md)")
     return registry[name]
+
+
+def import_extra(library: str, extra: str) -> Any:
+    """Import a library that an extra of the package installs; a `DataError` says how to install it."""
+    try:
+        return importlib.import_module(library)
+    except ImportError as error:
+        told = f"{library} cannot be imported ({error})"
+        raise DataError(f"{told}: pip install 'puridiver[{extra}]'") from error
 
 
 def _classes(package: str, base: type[Base], first: str = "") -> Iterator[type[Base]]:

@@ -28,6 +28,11 @@ def few(names: Iterable[str], most: int = 10, between: str = ", ") -> str:
     return between.join(listed[:most]) + more
 
 
+def counted(n: int, noun: str) -> str:
+    """A number with its noun: "1 run", "4,000 runs"."""
+    return f"{n:,} {noun}{'s' * (n != 1)}"
+
+
 def meant(word: object, known: Iterable[str]) -> str:
     """What a misspelt word may stand for, as the end of a message; empty if nothing is near."""
     near = difflib.get_close_matches(str(word), list(known), 1)

@@ -1,4 +1,4 @@
-"""Files for everybody: writes that survive a crash, reads of regular files alone, strict JSON, a lock of processes."""
+"""File helpers: crash-safe writes, reads of regular files only, strict JSON, and a lock between processes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def write_atomically(path: Path, content: bytes | memoryview) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the disk knows the names in a folder: a replaced or new file is safe only then."""
+    """Flush a folder's entries to disk: only then is a new or replaced file safe."""
     if os.name != "posix":  # other systems neither need it nor can open a folder
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -65,7 +65,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its parents, where they are missing, and wait until the disk knows them."""
+    """Create a folder and its missing parents, and flush them to disk."""
     new = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for each in new:

@@ -95,7 +95,7 @@ def title_of(sampler: str, trainer: str) -> str:
 
 
 def is_own(member: type) -> bool:
-    """Whether the package itself defines a method or network."""
+    """Whether a method or network is one of the package."""
     return member.__module__.startswith("puridiver.")
 
 

@@ -30,6 +30,14 @@ def restored_torch_switches() -> Iterator[None]:
     torch.backends.cudnn.deterministic = before
 
 
+@pytest.fixture(scope="session", autouse=True)
+def few_bootstrap_draws() -> Iterator[None]:
+    """Audits draw fewer samples for their intervals, to save time."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("puridiver.auditing.noise_model.DRAWS", 30)
+        yield
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """One for all pages: a process cannot have two."""

@@ -90,7 +90,7 @@ def _features(labelled: LabelledSet, settings: AuditSettings) -> LabelledSet:
 def as_labelled_set(
     images: Any, labels: Any, classes: int | Iterable[Label] | None, names: Sequence[str] | None
 ) -> LabelledSet:
-    """Check what a user hands over."""
+    """Check a user's images and labels."""
     pixels = as_batch(images, shape_of(images))
     given = as_labels(labels, len(pixels))
     if names is not None and len(names) != len(given):

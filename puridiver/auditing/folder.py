@@ -48,7 +48,7 @@ def begun(path: Path) -> str:
 
 
 def check_own(path: Path, data: str = "") -> None:
-    """Raise an error where an audit would overwrite files that no audit wrote, or its data."""
+    """Raise an error if an audit would overwrite its data, or files that no audit wrote."""
     names = (SUMMARY, PAGE, CORRECTIONS, SUSPECTS, LABELS, CLEANLAB)
     results = [path / name for name in names if (path / name).exists()]
     if results and not begun(path):
@@ -94,7 +94,7 @@ def csv_bytes(frame: pd.DataFrame) -> bytes:
 
 
 def suspects_table(report: AuditReport) -> pd.DataFrame:
-    """The doubtful labels, for a person to fill in."""
+    """The suspects as a table in which a person fills in the last column."""
     table = pd.DataFrame(report.suspects(), columns=Judgement._fields).round(6).assign(corrected_label="")
     return table.set_axis(SUSPECT_COLUMNS, axis=1)
 
@@ -168,7 +168,7 @@ def corrections_csv(labelled: LabelledSet) -> bytes:
 
 
 def keep_beside(path: Path) -> None:
-    """Give a file that a person worked on another name, and say so."""
+    """Rename a file that a person may have edited, and log the new name."""
     others = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in itertools.count(1))
     kept = next(other for other in others if not other.exists())
     path.rename(kept)

@@ -31,7 +31,7 @@ NEIGHBOURS = 50  # nearest images, by a learner's features, whose labels vote on
 CHUNK = 1024  # samples compared with all others at once: 200 MB for 50,000 samples
 SOFTNESS = 0.1  # a neighbour whose cosine is 0.1 lower counts 1/e as much
 
-Advance = Callable[[int, str], None]  # told an amount of work that is done, and what comes now
+Advance = Callable[[int, str], None]  # called with an amount of work done, and the current step
 
 
 def silent(amount: int, text: str) -> None:
@@ -81,7 +81,7 @@ class AuditSettings:
 
 @dataclass(frozen=True)
 class LabelledSet:
-    """What is audited, and what a person has corrected or confirmed of it."""
+    """The set to audit, with the labels that a person has corrected or confirmed."""
 
     images: Tensor  # uint8 (N, H, W, C), or vectors, float32 (N, d)
     original: np.ndarray  # int64 (N,): class ids as they came
@@ -108,7 +108,7 @@ class LabelledSet:
 
 
 class Predictions(NamedTuple):
-    """What one learner says of every sample, in the order of the set."""
+    """One learner's predictions for every sample, in the order of the set."""
 
     in_memory: np.ndarray  # bool (N,): the learner trained on its label again and again, so its word counts little
     scores: np.ndarray  # float32 (N, C): the network's log-probabilities
@@ -140,7 +140,7 @@ def run_pass(labelled: LabelledSet, settings: AuditSettings, number: int, advanc
 
 
 def predict(learner: Learner, labelled: LabelledSet, order: np.ndarray) -> Predictions:
-    """What the live network of a learner that saw the set in this order says of it now."""
+    """The predictions of a learner's live network, after it saw the set in this order."""
     seen = [
         learner.trainer.models[0].outputs(learner.as_samples(learner.runtime.move(part)))
         for part in labelled.images.split(INFER_AT_ONCE)  # a whole large set need not fit on the device

@@ -21,7 +21,7 @@ LEAST_DOUBT = 0.001  # no probability is nearer to 0 or 1: no checked label coul
 
 
 class Judgement(NamedTuple):
-    """What the audit says of one label."""
+    """The audit's judgement of one label."""
 
     row: int  # of the set, from 0
     name: str  # the sample's own name or path; empty where it has none
@@ -112,7 +112,7 @@ class AuditReport:
             yield Judgement(row, name, label, better, float(self.p_correct[row]), self._why(row))
 
     def _why(self, row: int) -> str:
-        """What speaks for and against a label."""
+        """The evidence for and against a label, in words."""
         given, suggested = self.given[row], self.suggested[row]
         label, better, was = (self.classes[c] for c in (given, suggested, self.original[row]))
         if self.checked[row]:

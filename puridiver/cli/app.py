@@ -70,7 +70,7 @@ def command_names() -> list[str]:
 
 
 def build(names: Sequence[str]) -> TyperGroup:
-    """The program with these commands; without any, with all, but with their help alone: importing takes time."""
+    """Build the program with these commands; with none named, with the help of all commands, importing none of them."""
     app = _group(SUMMARY, _program)
     for name in [] if names else command_names():
         app.command(name, **_help(_docstring(name)))(lambda: None)
@@ -105,7 +105,7 @@ def _help(text: str) -> dict[str, Any]:
 
 
 def _actions(ctx: typer.Context) -> None:
-    """Show the help where no command is named: that is a wrong use."""
+    """Show the help and exit with code 2 where no command is named."""
     if ctx.invoked_subcommand is None:
         tell(ctx.get_help())
         raise typer.Exit(2)
@@ -125,7 +125,7 @@ def _program(
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line, by default that of the process, and return its exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
-    if isinstance(sys.stdout, io.TextIOWrapper):  # what a terminal cannot show should not end the work
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a character that the terminal lacks must not end the work
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         if any(not word.strip() or (word.startswith("--") and word.endswith("=")) for word in words):
@@ -133,7 +133,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         program = build([word for word in words if word in command_names()][:1])
         with program.make_context("puridiver", list(words), obj=words) as context:
             code = int(program.invoke(context) or 0)
-        sys.stdout.flush()  # here, where a reader that left is no error
+        sys.stdout.flush()  # here, where a closed pipe is caught
         return code
     except typer.Exit as stop:  # --help and --version
         return stop.exit_code
@@ -141,14 +141,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         tell("puridiver: interrupted")
         return 130
     except BrokenPipeError:  # `puridiver ... | head`: the reader left, which is no error of ours
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing still to be printed may fail
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that later output cannot fail either
         return 0
     except Exception as error:
         return _report(error, words)
 
 
 def _report(error: Exception, words: Sequence[str]) -> int:
-    """Print what the user can mend in one line and return the exit code; raise what is a fault of our own."""
+    """Print a user's error in one line and return the exit code; re-raise what is a bug of the package."""
     code, message = 2, str(error)
     if isinstance(error, USAGE_ERROR):
         flags, where = getattr(getattr(error, "param", None), "opts", ()), " ".join(["puridiver", *words[:1]])

@@ -20,12 +20,12 @@ from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.output import Progress, note, percent, say, say_json, say_table, tell
 from puridiver.data.base import UNKNOWN, DataSource
 from puridiver.data.images import shown
+from puridiver.discovery import import_extra
 from puridiver.errors import few
 from puridiver.files import to_json, write_atomically
 from puridiver.metrics.audit import list_quality, ranking_quality
 from puridiver.options import declared
 from puridiver.report.audit_page import write_audit_page
-from puridiver.report.style import check_installed
 from puridiver.runs.folder import check_no_run
 
 SHARED = ("data_root", "image_size", "bad_files", "test_share", "memory", "epochs", "network", "device", "seed")
@@ -85,8 +85,8 @@ def audit(
 
 
 def _check_free(out: Path, data: str) -> None:
-    """Raise an error, before the work, where the folder cannot take an audit of these data."""
-    check_installed("report", "jinja2", "PIL")
+    """Raise an error, before the work, if the folder cannot hold an audit of these data."""
+    import_extra("jinja2", "report")
     check_no_run(out)
     flags.check_outside(data, out)
     check_own(out, data)
@@ -107,7 +107,7 @@ def _image_folder(data: str, out: Path) -> str | None:
 
 
 def _found_of_truth(report: AuditReport, true: np.ndarray | None, plant: str | None) -> dict[str, dict[str, float]]:
-    """How the audit fared against the true labels that are known, of those that nobody has checked."""
+    """Compare the audit with the known true labels, among the labels that nobody has checked."""
     if true is None:
         return {}
     judged = ~report.checked & (true != UNKNOWN)

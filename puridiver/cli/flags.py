@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import shlex
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -89,7 +90,7 @@ def _flag(field: Setting, default: str) -> Any:
 
 
 def is_place(name: str, value: str) -> bool:
-    """Whether the value of a setting is a file or folder, and no name that the package knows."""
+    """Whether the value of a setting is a path rather than a name that the package knows."""
     if name == "data":
         return bool(data.own_kind(value))
     return {"stream": value.endswith(".json"), "noise": value.startswith(MATRIX_FILE)}.get(name, SETTINGS[name].path)
@@ -106,14 +107,14 @@ def absolute_places(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_new(file: Path, force: bool) -> None:
-    """Raise an error, before the work, where a file cannot be written or is there already."""
+    """Raise an error, before the work, if the file cannot be written or exists already."""
     check_writable(file)
     if file.is_dir() or (file.is_file() and not force):
         raise FileExistsError(f"{file} is already there: name another file, or add --force to replace it")
 
 
 def check_outside(place: str, out: Path) -> None:
-    """Raise an error where --out lies in a folder of data, whose folders are taken for classes."""
+    """Raise an error if --out lies inside the data folder, whose subfolders count as classes."""
     if is_place("data", place) and out.resolve().is_relative_to(Path(place).resolve()):
         raise DataError(f"--out {out} lies in the folder of the data ({place}): name a folder outside of it")
 
@@ -121,12 +122,17 @@ def check_outside(place: str, out: Path) -> None:
 def load_data(
     place: str, settings: dict[str, Any], size: int | tuple[int, int] | None, progress: Progress
 ) -> data.DataSource:
-    """The data of a learner or an audit: all of one's own files, unless they have a test part or the user says so."""
+    """Load data for a learner or an audit; by default no share of a user's own data is split off for testing."""
     own = data.own_kind(place)
     share = settings.get("test_share", 0.0 if own else None)
     root = Path(settings["data_root"]) if "data_root" in settings else None
     reading = data.FileOptions(size if own == "files" else None, share, settings.get("bad_files", "refuse"))
     return data.load(place, root, reading, progress.count)
+
+
+def resume_command(words: Sequence[str]) -> str:
+    """The command line that continues what these words began."""
+    return shlex.join(["puridiver", *(word for word in words if word not in ("--resume", "--force")), "--resume"])
 
 
 def options_of(assignments: Sequence[str] | None) -> dict[str, Any]:

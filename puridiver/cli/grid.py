@@ -13,6 +13,7 @@ import typer
 from puridiver.cli import flags
 from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.output import Progress, note, percent, say, say_table, tell
+from puridiver.errors import counted
 from puridiver.grid.engines import Engine, make_engine
 from puridiver.grid.presets import PRESETS
 from puridiver.grid.run import LOGS, GridRun, failure_text
@@ -77,7 +78,7 @@ def grid(
     planned = GridRun([with_changes(each, changes) for each in found], folder)
     waiting = planned.waiting()
     now = waiting[:limit]
-    state = f"{len(planned.runs)} runs: {len(planned.runs) - len(waiting)} done, {len(now)} to run"
+    state = f"{counted(len(planned.runs), 'run')}: {len(planned.runs) - len(waiting)} done, {len(now)} to run"
     if dry_run:
         slugs = [(id in waiting, cells[0].slug) for id, cells in planned.runs.items()]
         say("\n".join([*(f"{'to run' if left else 'done':<8} {slug}" for left, slug in slugs), state]))
@@ -90,7 +91,7 @@ def grid(
     if failures:
         note(failure_text(failures, folder))
     if left:
-        tell(f"stopped: {left} runs left. To go on:\n  {shlex.join(['puridiver', *ctx.obj])}")
+        tell(f"stopped: {counted(left, 'run')} left. To go on:\n  {shlex.join(['puridiver', *ctx.obj])}")
     _say_tables(planned)
     return 130 if left else int(bool(failures))
 
@@ -102,7 +103,7 @@ def _run(planned: GridRun, engine: Engine, now: Sequence[str], progress: Progres
     def tell_end(name: str, result: dict[str, Any]) -> None:
         told = f"failed: {result['error']}" if "error" in result else percent(result["last_accuracy"])
         progress.tell(f"[{next(ended)}/{len(now)}] {name}: {told.splitlines()[0]}")
-        progress.advance(1, f"{len(now)} runs")
+        progress.advance(1, counted(len(now), "run"))
 
     progress.start(max(len(now), 1))
     try:

@@ -1,10 +1,9 @@
-"""`puridiver learn`: a saved learner goes on with new images."""
+"""`puridiver learn`: a saved learner continues with new images."""
 
 from __future__ import annotations
 
 import hashlib
 import json as jsons
-import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -55,7 +54,7 @@ def learn(
     quiet: flags.Quiet = False,
     plugins: flags.Plugins = None,
 ) -> int:
-    """Let a saved learner go on with new images, in the order of their timestamps where these are known.
+    """Continue training a saved learner on new images, in the order of their timestamps if they have any.
 
     The learner is saved to --out on the way, too. After a crash or Ctrl-C the same command with --resume goes on.
 
@@ -79,8 +78,7 @@ def learn(
         try:
             _learn(student, source.train, labels, rows, plan, _saving(student, out, plan, checkpoint_every), progress)
         except KeyboardInterrupt:
-            words = [word for word in ctx.obj if word not in ("--resume", "--force")]
-            tell(f"to go on from the last save: {shlex.join(['puridiver', *words, '--resume'])}")
+            tell(f"to go on from the last save: {flags.resume_command(ctx.obj)}")
             raise
     student.save(out)
     if source.left_out and not quiet:
@@ -101,7 +99,7 @@ def _show(learner: Learner, out: Path, learnt: int, new: list[Label], json: bool
 
 
 def _check_out(out: Path, learner: Path, force: bool, resume: bool) -> Plan | None:
-    """The plan to go on with, if --resume says so; an error where --out must not be written, before the work."""
+    """Check --out before the work; with --resume, return the plan of the interrupted call."""
     storage.check_place(out)
     found = storage.load(out)[0].get(UNDER_WAY) if (out / storage.FILE).exists() else None
     if resume and found is None:
@@ -116,7 +114,7 @@ def _check_out(out: Path, learner: Path, force: bool, resume: bool) -> Plan | No
 
 
 def _saving(learner: Learner, out: Path, plan: Plan, seconds: float) -> Callable[[], None]:
-    """What saves the learner on its way, each time that so many seconds have passed."""
+    """A function that saves the learner if so many seconds have passed since the last save."""
     last = time.monotonic()
 
     def save_if_due() -> None:
@@ -130,7 +128,7 @@ def _saving(learner: Learner, out: Path, plan: Plan, seconds: float) -> Callable
 
 
 def _order(images: ImageSet, data: str) -> list[int]:
-    """The order in which the images come: that of time, or at random from folders, which list class after class."""
+    """The order of arrival: by time if known; random for a folder, which lists one class after the other."""
     if images.times is not None:
         return np.argsort(images.times.numpy(), kind="stable").tolist()
     return np.random.default_rng(0).permutation(len(images)).tolist() if Path(data).is_dir() else [*range(len(images))]

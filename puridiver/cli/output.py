@@ -1,4 +1,4 @@
-"""What commands print: lines, notes, tables and progress. No control code of a name reaches the terminal."""
+"""What commands print: lines, notes, tables and progress. Control characters in names never reach the terminal."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def say(text: object) -> None:
 
 
 def tell(text: object) -> None:
-    """Print on standard error what is no result."""
+    """Print a message on standard error."""
     print(plain(text), file=sys.stderr)
 
 
@@ -74,7 +74,7 @@ def percent(value: float | None) -> str:
 
 
 class Progress(runs.Progress):
-    """A bar with the time left on a terminal; anywhere, lines that say what was done."""
+    """A progress bar with the time left, on a terminal; lines of text anywhere."""
 
     def __init__(self, hidden: bool = False) -> None:
         to, self.hidden = Console(stderr=True), hidden
@@ -94,13 +94,13 @@ class Progress(runs.Progress):
         self.bar.stop()
 
     def start(self, total: float, done: float = 0) -> None:
-        """Begin work of this size, some of which was done before."""
+        """Begin work of this size, of which `done` was finished earlier."""
         self.total, self.done_before, self.done, self.began = total, done, done, time.monotonic()
         self.says_time = total > 0
         self.bar.reset(self.task, total=total or None, completed=int(done))
 
     def tell(self, text: str) -> None:
-        """Print a line, unless nothing is to be shown."""
+        """Print a line unless progress is hidden."""
         if not self.hidden:
             tell(text)
 

@@ -1,4 +1,4 @@
-"""`puridiver predict`: what a learner makes of images, as a table."""
+"""`puridiver predict`: a table of the classes that a learner predicts for images."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def find_images(paths: Sequence[Path]) -> list[Path]:
 
 
 def _pictures(paths: Sequence[Path], shape: tuple[int, ...], bad: list[str]) -> Iterator[tuple[str, np.ndarray]]:
-    """Each image in the learner's shape, with its name; what is wrong with files is added to `bad`."""
+    """Yield each image in the learner's shape, with its name; append what is wrong with a file to `bad`."""
     with Progress() as progress:
         for done, path in enumerate(paths, 1):
             for name, picture in _arrays_of(path) if path.suffix == ".npz" else [(str(path), path)]:

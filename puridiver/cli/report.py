@@ -8,6 +8,7 @@ from typing import Annotated
 
 from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.output import Progress, note, say
+from puridiver.errors import counted
 from puridiver.report.page import write_page
 from puridiver.report.reading import find_runs
 
@@ -35,7 +36,7 @@ def report(
     for text in left_out:
         note(f"left out: {text}")
     with Progress() as progress:
-        progress.advance(0, f"drawing {len(found)} runs")
+        progress.advance(0, f"drawing {counted(len(found), 'run')}")
         place = out or (runs[0] if len(runs) == 1 else Path()) / "report.html"
         page = write_page(found, left_out, place, force, baselines)
     say(page)

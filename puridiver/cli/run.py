@@ -18,6 +18,8 @@ from puridiver.integrations.tracking import tracker
 from puridiver.metrics import METRICS
 from puridiver.runs.config import SETTINGS, RunConfig
 from puridiver.runs.experiment import Experiment
+from puridiver.runs.folder import RunFolder
+from puridiver.runs.ledger import append_row, check_ledger
 from puridiver.streams import noise_name
 
 WARM_UPS = {"warmup_epochs", "baseline_warmup"}  # options that trainers have
@@ -53,8 +55,6 @@ def run(
     if out:
         flags.check_outside(config.data, out)
     if ledger:  # what would fail at the end must fail before the work
-        from puridiver.runs.ledger import append_row, check_ledger
-
         check_ledger(ledger)
     with Progress(quiet or json) as progress, contextlib.ExitStack() as stack:
         experiment = Experiment(config, progress)
@@ -66,9 +66,8 @@ def run(
         try:
             summary = experiment.run(out, force, resume, checkpoint_every, keep_learner and out is not None)
         except (KeyboardInterrupt, OSError):  # OSError: the disk is full
-            words = [word for word in ctx.obj if word not in ("--resume", "--force")]
             if out:
-                tell(f"to continue from the last checkpoint: {shlex.join(['puridiver', *words, '--resume'])}")
+                tell(f"to continue from the last checkpoint: {flags.resume_command(ctx.obj)}")
             raise
     if ledger:
         append_row(ledger, summary, once=resume)
@@ -83,14 +82,12 @@ def run(
 
 
 def _config(said: dict[str, Any], options: dict[str, Any], out: Path | None, resume: bool) -> RunConfig:
-    """The config that the command line says; where it says nothing, that of the run to be resumed."""
+    """The config of the command line; with --resume, the interrupted run fills in what it leaves out."""
     if "epochs" in options and said.get("epochs") not in (None, options["epochs"]):
         raise ValueError(f"--epochs {said['epochs']} and --set epochs={options['epochs']} differ: say one of them")
     if resume and out is None:
         raise ValueError("--resume needs --out FOLDER: the folder of the run to continue")
     if resume and out:
-        from puridiver.runs.folder import RunFolder
-
         if begun := RunFolder(out).begun():
             return begun.continued(said, options)
         if not said and not options:
@@ -99,7 +96,7 @@ def _config(said: dict[str, Any], options: dict[str, Any], out: Path | None, res
 
 
 def run_notes(experiment: Experiment) -> Iterator[str]:
-    """What may make the figures of a run other than the user expects."""
+    """Warnings about settings that make the figures of a run misleading."""
     options, source = experiment.options, experiment.source
     memory, stream, classes = experiment.learner.capacity, len(experiment.manifest), len(source.class_names)
     if source.left_out:

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 
 from puridiver.cli.flags import Arg, Assignments, Opt, Plugins, options_of, settings_flags
 from puridiver.cli.output import note, say
+from puridiver.discovery import import_extra
 from puridiver.errors import DataError, few
 from puridiver.files import read_regular
 from puridiver.learner.learner import Learner
 from puridiver.runtime.device import choose_runtime, steady_threads
 
 TOKEN = "PURIDIVER_TOKEN"
-EXTRA = "the service needs FastAPI and uvicorn: pip install 'puridiver[serve]'"
 
 
 @settings_flags(("device",))
@@ -52,15 +52,11 @@ def serve(
       puridiver serve shop --from runs/january --every 2000  begin with a learner that there is
       PURIDIVER_TOKEN=secret puridiver serve shop --host 0.0.0.0
     """
-    try:
-        import uvicorn
+    uvicorn, app = (import_extra(library, "serve") for library in ("uvicorn", "puridiver.service.app"))
+    from puridiver.service.engine import Engine
+    from puridiver.service.gate import LOCAL
+    from puridiver.service.intake import Policy
 
-        from puridiver.service.app import make_app
-        from puridiver.service.engine import Engine
-        from puridiver.service.gate import LOCAL
-        from puridiver.service.intake import Policy
-    except ImportError as error:
-        raise DataError(f"{EXTRA} ({error})") from error
     device, token = settings.get("device", "auto"), _token(token_file)
     if token is None and host not in LOCAL:
         note(f"whoever reaches {host}:{port} may teach the learner: set ${TOKEN} or --token-file")
@@ -73,9 +69,8 @@ def serve(
     with steady_threads(runtime.device, engine.learner.network):
         say(f"serving {folder} at http://{host}:{port}; {engine.learner.seen:,} samples learnt so far")
         sys.stdout.flush()  # now, also where nobody reads along on a terminal
-        config = uvicorn.Config(
-            make_app(engine, token, max_body << 20, host), host, port, log_level="warning", access_log=False
-        )
+        served = app.make_app(engine, token, max_body << 20, host)
+        config = uvicorn.Config(served, host, port, log_level="warning", access_log=False)
         uvicorn.Server(config).run()
     return 0
 
@@ -83,7 +78,7 @@ def serve(
 def _maker(
     folder: Path, learner: Path | None, device: str, new: dict[str, Any], options: Assignments
 ) -> Callable[[], Learner]:
-    """What makes the learner of a new folder, from what the user said of a `new` one."""
+    """A function that makes the learner of a new folder from the options that the user gave for a `new` one."""
     from puridiver.service.snapshots import has_snapshot
 
     given = [f"--{name}" for name, value in {**new, "set": options}.items() if value]

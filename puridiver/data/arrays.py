@@ -21,7 +21,7 @@ from puridiver.learner import inputs, sources
 
 TRAIN_KEYS, TEST_KEYS = ("train_images", "train_labels"), ("test_images", "test_labels")
 TRUE_KEY, TIMES_KEY, NAMES_KEY = "train_true_labels", "train_times", "class_names"
-# What a file may unpack to: above the first limit no more than so many times its own size. Zip packs zeros 1000 : 1.
+# A file may unpack to the first limit, or to so many times its own size. Zip packs zeros 1000 : 1.
 UNPACKED_BYTES, UNPACKED_TIMES = 256 << 20, 100
 
 
@@ -36,8 +36,8 @@ def from_arrays(
     """A data source from NumPy arrays or tensors, which are copied.
 
     Images are (N, H, W), (N, H, W, 1 or 3) or (N, 1 or 3, H, W), uint8 or floats from 0 to 1; or they are vectors,
-    floats (N, d), in the place of images. Labels are (N,) class ids from 0; those of
-    the train part count as true. Without `class_names` the classes are called "0", "1", ... up to the largest label.
+    floats (N, d). Labels are (N,) class ids from 0; those of the train part count as true. Without `class_names` the
+    classes are called "0", "1", ... up to the largest label.
     """
     limit = inputs.MOST_CLASSES if class_names is None else len(class_names)
     train, test = _part("train", train_images, train_labels, limit), _part("test", test_images, test_labels, limit)

@@ -18,14 +18,14 @@ from torch import Tensor
 from puridiver.errors import DataError, few
 from puridiver.learner.inputs import LONGEST_LABEL, MOST_CLASSES
 
-UNKNOWN = -1  # a true label that nobody knows
+UNKNOWN = -1  # an unknown true label
 SPLIT_SEED = 0
 
 OnProgress = Callable[[int, int], None]
 
 
 def own_defaults(labels: Tensor) -> dict[str, Any]:
-    """Run settings that suit your own data: labels as they are, and no more tasks than classes that occur."""
+    """Default run settings of a user's own data: no added noise, and at most as many tasks as classes that occur."""
     return {"noise": "none", "tasks": max(1, min(5, len(labels.unique())))}
 
 
@@ -42,7 +42,7 @@ def check_class_names(names: Sequence[str]) -> None:
 
 
 def printable(name: str) -> str:
-    """A name as text that can be written anywhere: bytes that are no UTF-8 become escapes."""
+    """The name as valid UTF-8: bytes that are not become escapes."""
     return name.encode("utf-8", "backslashreplace").decode()
 
 
@@ -53,7 +53,7 @@ def natural(names: Iterable[str]) -> list[str]:
 
 
 def seeded_order(count: int) -> np.ndarray:
-    """Rows in a random order that stays the same: NumPy promises its raw bits for ever, unlike its permutations."""
+    """Rows in a fixed random order. NumPy guarantees raw bits across versions, but not permutations."""
     return np.argsort(np.random.PCG64(SPLIT_SEED).random_raw(count))
 
 
@@ -169,7 +169,7 @@ class DataSource:
 
 @dataclass(frozen=True)
 class FileOptions:
-    """How your own data become a data source."""
+    """How to read a user's own data."""
 
     # Pixels of the square, or (height, width), that image files are cut and resized to; None: what suits them.
     image_size: int | tuple[int, int] | None = None

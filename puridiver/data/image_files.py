@@ -21,14 +21,14 @@ import torch
 from puridiver.data.base import UNKNOWN, DataSource, FileOptions, ImageSet, OnProgress, own_defaults, printable
 from puridiver.data.images import decode, look
 from puridiver.data.listing import Listing, list_folder, list_table
-from puridiver.errors import DataError, few
+from puridiver.errors import DataError, counted, few
 from puridiver.files import check_json, file_lock, read_json, to_json, write_atomically
 
 DEFAULT_SIDE = 32
 KEPT_SIDES = range(4, 65)  # px: images that all have one size keep it where both sides are among these
 BAD_FILES = ("refuse", "skip")
 FORMAT = 6  # of the cache and of what `decode` returns: a new number makes every cache anew
-BLOCK = 256  # files that the threads have before them at a time
+BLOCK = 256  # files that the threads decode before the next progress report
 FOLDER, IMAGES, FACTS = "image-cache", "images.u8", "facts.json"
 
 
@@ -68,10 +68,8 @@ def describe(
 ) -> list[tuple[str, str]]:
     """What `path` holds, as rows of a table. Bad files are named, whatever `options` say of them."""
     listing = list_own(path, options.test_share)
-    found, names = (
-        open_cache(listing, options.image_size, root, on_progress),
-        np.array(listing.class_names, dtype=object),
-    )
+    found = open_cache(listing, options.image_size, root, on_progress)
+    names = np.array(listing.class_names, dtype=object)
     good = listing.files.iloc[found.rows].assign(pixels=[hash(image.tobytes()) for image in found.images])
     good["path"] = good["path"].map(printable) + " (" + names[good["label"]] + ")"
     train, test = (np.bincount(good["label"][good["is_test"] == part], minlength=len(names)) for part in (False, True))
@@ -87,7 +85,7 @@ def describe(
         ("timestamps", "yes" if "time" in good else "none"),
         ("unreadable files", str(len(found.bad))),
         *(("  " + name, problem) for name, problem in list(found.bad.items())[:10]),
-        ("copies with different labels", few([f"{len(conflicts):,} groups", *conflicts], between="; ")),
+        ("copies with different labels", few([counted(len(conflicts), "group"), *conflicts], between="; ")),
     ]
     return [(what, told) for what, told in rows if told]
 
@@ -123,10 +121,9 @@ def open_cache(
     with lock, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow warns of odd metadata, and of large pictures that we refuse
         found = _load(place, files)
+        bad = [] if found is None else [path for name, path in files if name in found.bad]
         # A bad file may be readable by now: a disk or a network may have failed.
-        if found is None or any(
-            not isinstance(decode(path, found.images.shape[1:]), str) for name, path in files if name in found.bad
-        ):
+        if found is None or any(not isinstance(decode(path, found.images.shape[1:]), str) for path in bad):
             _build(place, files, size, on_progress or (lambda done, total: None))
             found = _load(place, files)
     if found is None:
@@ -138,11 +135,11 @@ def open_cache(
 
 
 def _key(files: list[tuple[str, str]]) -> str:
-    """Changes with the names, sizes, times and order of files."""
+    """A hash of the names, sizes, times and order of the files."""
     digest = hashlib.sha256(str(FORMAT).encode())
     for _, path in files:
         found = os.stat(path) if os.path.exists(path) else None
-        # The time of change, too: programs that copy or pack files set the time of writing.
+        # ctime as well: programs that copy or unpack files set mtime.
         facts = found and (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
         digest.update(path.encode("utf-8", "surrogatepass") + f"\0{facts}\n".encode())
     return digest.hexdigest()[:16]
@@ -165,7 +162,7 @@ def _load(place: Path, files: list[tuple[str, str]]) -> ImageCache | None:
 
 
 def _shape(files: list[tuple[str, str]], size: tuple[int, int] | None) -> tuple[int, int, int]:
-    """(height, width, channels) for these files; it looks at no more of them than it takes to know."""
+    """(height, width, channels) for these files; opens only as many of them as it needs."""
     sizes, all_grey = set[tuple[int, int]](), True
     for found in filter(None, (look(path) for _, path in files)):
         sizes.add(found[0])

@@ -38,7 +38,7 @@ def look(path: str) -> tuple[tuple[int, int], bool] | None:
             turned = picture.getexif().get(ORIENTATION, 1) >= SIDEWAYS
             size = (picture.width, picture.height) if turned else (picture.height, picture.width)
             return size, picture.mode in GREY or picture.mode.startswith("I")
-    except Exception:  # what `decode` says of the file counts
+    except Exception:  # `decode` will say what is wrong with the file
         return None
 
 
@@ -66,7 +66,7 @@ def read_picture(file: BinaryIO, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def in_words(error: Exception) -> str:
-    """What is wrong with a file, by the error of reading it."""
+    """Describe the error of reading a file."""
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
     if isinstance(error, UnidentifiedImageError):

@@ -1,4 +1,4 @@
-"""Which image files your own data have, with their labels: from a folder per class, or from a table.
+"""List a user's image files and their labels, from one folder per class or from a table.
 
 A table is a CSV file (or one with semicolons or tabs), JSON lines or Parquet.
 """
@@ -20,6 +20,7 @@ import pandas as pd
 
 from puridiver.data.base import check_class_names, check_test_share, choose_test_rows, natural, printable
 from puridiver.data.images import ENDINGS
+from puridiver.discovery import import_extra
 from puridiver.errors import DataError, few, first_line
 from puridiver.files import open_regular, read_regular
 
@@ -35,7 +36,7 @@ GUARD = re.compile(r"^'(?=[=+\-@\t\r])")  # the apostrophe that `guarded` puts i
 
 @dataclass(frozen=True)
 class Listing:
-    """Image files and what is said of them; train files come before test files."""
+    """Image files with their labels; train files come before test files."""
 
     name: str
     origin: Path  # the folder or table that the user named
@@ -151,7 +152,7 @@ def _text(value: Any) -> str | None:
 
 
 def _check(file: Path, texts: pd.Series, fine: pd.Series, wanted: str) -> None:
-    """Refuse a column with a cell that is not fine, and name the first."""
+    """Raise an error that names the first cell of a column that is not fine."""
     if not fine.all():
         row = int(np.argmin(fine))
         got = printable(str(texts[row]))[:40]
@@ -173,7 +174,7 @@ def guarded(value: Any) -> Any:
 
 
 def read_csv(file: Path) -> pd.DataFrame:
-    """Every cell as text, parted by commas, semicolons or tabs, whichever the heading has most of."""
+    """Read every cell as text; the separator is the one of comma, semicolon and tab that the heading has most of."""
     content = read_regular(file)
     encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"  # some spreadsheets use UTF-16
     try:
@@ -201,13 +202,10 @@ def _read_jsonl(file: Path) -> pd.DataFrame:
 
 
 def _read_parquet(file: Path) -> pd.DataFrame:
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise DataError(f"{file}: Parquet needs pyarrow: pip install 'puridiver[parquet]'") from error
+    pyarrow, parquet = (import_extra(library, "parquet") for library in ("pyarrow", "pyarrow.parquet"))
     with open_regular(file) as content:
         try:
-            wanted = [name for name in pyarrow.parquet.read_schema(content).names if name.strip().lower() in COLUMNS]
-            return pd.DataFrame(pyarrow.parquet.read_table(content, columns=wanted).to_pylist(), dtype=object)
+            wanted = [name for name in parquet.read_schema(content).names if name.strip().lower() in COLUMNS]
+            return pd.DataFrame(parquet.read_table(content, columns=wanted).to_pylist(), dtype=object)
         except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:  # OverflowError: dates
             raise DataError(f"{file} is not a Parquet file, or a damaged one: {first_line(error)}") from error

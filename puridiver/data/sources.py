@@ -124,7 +124,7 @@ def fetch_source(name: str, root: Path | None = None, url: str | None = None, pr
 
 
 def _download(url: str, target: Path, md5: str, progress: Progress | None) -> None:
-    """Download unless a file with the right checksum is there. It appears whole, or not at all."""
+    """Download the archive unless it is there with the right checksum; a failure leaves no partial file."""
     import pooch
 
     bar: Any = SimpleNamespace(total=None, done=0, reset=lambda: setattr(bar, "done", 0), close=lambda: None)

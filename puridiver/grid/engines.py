@@ -21,6 +21,7 @@ import torch
 
 from puridiver import data
 from puridiver.data.base import DataSource
+from puridiver.discovery import import_extra
 from puridiver.errors import DataError
 from puridiver.files import write_atomically
 from puridiver.plugins import ENVIRONMENT
@@ -90,7 +91,7 @@ class Engine(ABC):
         """Run a job in the calling thread until it ends, or until `self.stopping` is set."""
 
     def stop(self) -> None:  # noqa: B027
-        """End what does not look at `self.stopping`; also called when all jobs are done."""
+        """Stop what does not poll `self.stopping`; also called when all jobs are done."""
 
 
 class LaneEngine(Engine):
@@ -153,7 +154,7 @@ class ProcessEngine(Engine):
 
 
 def serve() -> None:
-    """Run the job of standard input and answer with its result: what a worker process does.
+    """The main function of a worker process: run the job from standard input and write its result.
 
     When standard input ends, because the grid stops or was killed, the run saves itself and the worker ends.
     """
@@ -178,11 +179,7 @@ class RayEngine(Engine):
     """
 
     def __init__(self, gpus: float | None = None) -> None:
-        try:
-            import ray
-        except ModuleNotFoundError as error:
-            raise DataError("--engine ray needs Ray: pip install 'puridiver[ray]'") from error
-        self.ray: Any = ray
+        self.ray = ray = import_extra("ray", "ray")
         if not ray.is_initialized():
             told = {name: os.environ[name] for name in (ENVIRONMENT, COMMIT) if name in os.environ}
             ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env={"env_vars": told})

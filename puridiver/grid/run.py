@@ -17,16 +17,16 @@ from typing import Any
 
 from puridiver import data as data_sets
 from puridiver import plugins as plugin_files
-from puridiver.errors import DataError, PuridiverError, few
+from puridiver.errors import DataError, PuridiverError, counted, few
 from puridiver.files import file_lock
 from puridiver.grid.engines import Engine, Job, Result, make_engine
 from puridiver.grid.spec import Cell, Grid, cells, find_grid, grid_of_table, only, with_changes
 from puridiver.runs import folder as runs
 from puridiver.runs.config import Role
-from puridiver.runs.ledger import append_row, read_ledgers
+from puridiver.runs.ledger import LEDGER, append_row, read_ledgers
 from puridiver.runs.resolve import data_of, resolve_run_stream, run_id
 
-LEDGER, FAILURES, LOGS, LOCK = "ledger.jsonl", "failures.jsonl", "logs", "grid.lock"
+FAILURES, LOGS, LOCK = "failures.jsonl", "logs", "grid.lock"
 
 
 class GridRun:
@@ -89,7 +89,7 @@ class GridRun:
         return failures
 
     def _record(self, id: str, row: Mapping[str, Any], there: Sequence[Mapping[str, Any]]) -> None:
-        """Append a row for each cell of a run that is not among the rows that are there."""
+        """Append a row for each cell of a run that has none yet."""
         held = [other for other in there if other["id"] == id]
         for cell in self.runs[id]:
             if not any(cell.names.items() <= other.items() for other in held):
@@ -128,7 +128,7 @@ def run_grid(
 
 
 def failure_text(failures: Sequence[Mapping[str, Any]], folder: Path) -> str:
-    """What failed, in a sentence."""
+    """One sentence that names the failed runs."""
     told = "{method}, {column}, seed {seed}: {error}"
     named = [told.format_map(failure).splitlines()[0] for failure in failures]
-    return f"{len(named)} runs of the grid failed ({few(named, 3)}); {folder / FAILURES} has the tracebacks"
+    return f"{counted(len(named), 'run')} of the grid failed ({few(named, 3)}); {folder / FAILURES} has the tracebacks"

@@ -19,11 +19,10 @@ from scipy import stats
 
 from puridiver.errors import meant
 from puridiver.grid.presets import PRESETS
-from puridiver.grid.run import LEDGER
 from puridiver.grid.spec import Grid
 from puridiver.metrics import METRICS
 from puridiver.runs.folder import SUMMARY, RunFolder
-from puridiver.runs.ledger import checked, read_ledgers, shown_method
+from puridiver.runs.ledger import LEDGER, checked, read_ledgers, shown_method
 
 LAST = "last_accuracy"
 PAPER, PAPER_RUNS = "paper", 3  # what to compare with that is no method; runs behind each of its figures

@@ -1,4 +1,4 @@
-"""A learner of vectors or images whose labels are any hashable values, and which consolidates by itself."""
+"""A learner that takes any hashable labels and consolidates by itself."""
 
 from __future__ import annotations
 

@@ -9,8 +9,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from puridiver.discovery import import_extra
 from puridiver.errors import DataError, first_line
-from puridiver.integrations.tracking import Event, Facts, Listener, figures_of, library
+from puridiver.integrations.tracking import Event, Facts, Listener, figures_of, name_of
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +21,7 @@ LONGEST = 6_000  # letters of a parameter that MLflow takes
 @contextlib.contextmanager
 def log(place: str, facts: Facts) -> Iterator[Listener]:
     """A listener that logs to a new run of an experiment, with the run's facts as parameters."""
-    mlflow, entities = library("mlflow", "mlflow"), library("mlflow.entities", "mlflow")
+    mlflow, entities = import_extra("mlflow", "mlflow"), import_extra("mlflow.entities", "mlflow")
     try:
         client = mlflow.MlflowClient()
         run = _begin(client, place, facts)
@@ -51,8 +52,7 @@ def _begin(client: Any, experiment: str, facts: Facts) -> str:
     """Begin a run and log its parameters; returns its id."""
     known = client.get_experiment_by_name(experiment)
     place = client.create_experiment(experiment) if known is None else known.experiment_id
-    name = f"{facts['title']}, {facts['column']}, seed {facts['seed']}"
-    run: str = client.create_run(place, run_name=name, tags={"puridiver_id": facts["id"]}).info.run_id
+    run: str = client.create_run(place, run_name=name_of(facts), tags={"puridiver_id": facts["id"]}).info.run_id
     for key, value in facts.items():
         client.log_param(run, key, (value if isinstance(value, str) else json.dumps(value))[:LONGEST])
     return run

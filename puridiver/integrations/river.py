@@ -58,17 +58,16 @@ class PuriDivERClassifier(base.MiniBatchClassifier):
         return {"batch": self.batch, "consolidate_every": self.consolidate_every, "seed": self.seed, **self.settings}
 
     def learn_one(self, x: dict[Hashable, Any], y: Hashable) -> None:
-        self._begin(x)
+        student = self._begun(x)
         self._waiting.append((self._vector(x), y))
-        assert self._student is not None
-        if len(self._waiting) >= self.batch or not self._student.labels:
-            self._learn_waiting()
+        if len(self._waiting) >= self.batch or not student.labels:
+            self._learn_waiting(student)
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
         """Learn from a whole frame at once, after what `learn_one` has collected."""
-        self._begin(X.columns)
-        self._learn_waiting()
-        self._learn(self._vectors(X), y.tolist())
+        student = self._begun(X.columns)
+        self._learn_waiting(student)
+        student.observe(self._vectors(X), y.tolist())
 
     def predict_proba_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Any, float]:
         """The probability of each class; empty before anything is learnt."""
@@ -83,11 +82,13 @@ class PuriDivERClassifier(base.MiniBatchClassifier):
         found = self._student.probabilities(self._vectors(X))
         return pd.DataFrame(found, index=X.index, columns=self._student.labels)
 
-    def _begin(self, features: Iterable[Hashable]) -> None:
+    def _begun(self, features: Iterable[Hashable]) -> LabelledLearner:
+        """The learner; the first sample decides its features."""
         if self._student is None:
             self._features = sorted(features, key=str)
             settings = {"seed": self.seed, **self.settings}
             self._student = LabelledLearner((len(self._features),), self.consolidate_every, **settings)
+        return self._student
 
     def _vector(self, x: dict[Hashable, Any]) -> np.ndarray:
         found = np.array([x.get(name, 0.0) for name in self._features], dtype=np.float32)
@@ -98,12 +99,8 @@ class PuriDivERClassifier(base.MiniBatchClassifier):
     def _vectors(self, X: pd.DataFrame) -> np.ndarray:
         return X.reindex(columns=self._features, fill_value=0.0).to_numpy(np.float32)
 
-    def _learn_waiting(self) -> None:
+    def _learn_waiting(self, student: LabelledLearner) -> None:
         if self._waiting:
             vectors, labels = zip(*self._waiting, strict=True)
-            self._learn(np.stack(vectors), labels)
+            student.observe(np.stack(vectors), labels)
             self._waiting = []
-
-    def _learn(self, vectors: np.ndarray, labels: Iterable[Hashable]) -> None:
-        assert self._student is not None
-        self._student.observe(vectors, labels)

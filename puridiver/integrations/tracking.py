@@ -1,7 +1,7 @@
-"""What the trackers of experiments share: which figures of an event they log, and where these stand.
+"""Shared by the experiment trackers: which figures of an event they log, and at which step.
 
 A tracker is a module with a context manager `log(place, facts)`, which gives a listener of a run's events. Its
-`facts` are what the run is: `Experiment.facts()`.
+`facts` describe the run: `Experiment.facts()`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from puridiver.errors import DataError
-
 Facts = dict[str, Any]
 Event = dict[str, Any]
 Listener = Callable[[Event], None]
 
-TRACKERS = ("tensorboard", "mlflow", "wandb")  # modules of this folder
 # The kinds of events that are figures, and what places them: samples seen, or the number of the epoch in the run.
 STEPS = {"anytime": ("stream", "seen"), "task": ("task", "seen"), "epoch": ("memory epoch", "number")}
 PLACES = ("event", "task", "seen", "epoch", "number")  # where an event stands, and not what it measures
@@ -30,12 +27,9 @@ def tracker(name: str, place: str, facts: Facts) -> AbstractContextManager[Liste
     return log(place, facts)
 
 
-def library(name: str, extra: str) -> Any:
-    """A library that an extra installs."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise DataError(f"--{extra} needs {extra}: pip install 'puridiver[{extra}]'") from error
+def name_of(facts: Facts) -> str:
+    """What a tracker calls a run."""
+    return f"{facts['title']}, {facts['column']}, seed {facts['seed']}"
 
 
 def figures_of(event: Event) -> tuple[dict[str, float], int]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from puridiver.discovery import import_extra
 from puridiver.errors import DataError, first_line
-from puridiver.integrations.tracking import STEPS, Event, Facts, Listener, figures_of, library
+from puridiver.integrations.tracking import STEPS, Event, Facts, Listener, figures_of, name_of
 
 
 @contextlib.contextmanager
 def log(place: str, facts: Facts) -> Iterator[Listener]:
     """A listener that logs to a new run of a project, with the run's facts as its config."""
-    name = f"{facts['title']}, {facts['column']}, seed {facts['seed']}"
-    wandb = library("wandb", "wandb")
+    wandb = import_extra("wandb", "wandb")
     try:
-        run = wandb.init(project=place, name=name, config=facts, reinit="create_new")
+        run = wandb.init(project=place, name=name_of(facts), config=facts, reinit="create_new")
     except wandb.Error as error:
         raise DataError(f"W&B cannot be reached (WANDB_MODE=offline writes files): {first_line(error)}") from error
     for group, step in STEPS.values():  # the stream and the memory's epochs have axes of their own

@@ -1,4 +1,4 @@
-"""What a memory held at one moment and what the learner thought of it: one safetensors file that a report can show."""
+"""The contents of a memory and the learner's judgement of each sample, as one safetensors file for reports."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 from torch import Tensor
 
 from puridiver.data.images import shown
@@ -59,8 +61,6 @@ class MemorySnapshot:
         return cls(**{name: value.contiguous().cpu().numpy() for name, value in arrays.items()}, names=names)
 
     def to_bytes(self) -> bytes:
-        from safetensors.numpy import save
-
         arrays = dict(vars(self))
         names = json.dumps(arrays.pop("names"))
         return save(arrays, metadata={"names": names})
@@ -68,8 +68,6 @@ class MemorySnapshot:
     @classmethod
     def read(cls, path: Path) -> MemorySnapshot:
         """A snapshot file; a `DataError` names one that is damaged."""
-        from safetensors import SafetensorError, safe_open
-
         try:
             with safe_open(path, framework="numpy") as file:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)

@@ -1,4 +1,4 @@
-"""Watches a run from outside: compares predictions and memory with the true labels, and keeps a record."""
+"""Measures a run from outside: compares predictions and memory with the true labels."""
 
 from __future__ import annotations
 
@@ -114,12 +114,12 @@ class Recorder:
         return found
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Everything noted so far: figures, which are JSON, and tensors."""
+        """Everything recorded so far: JSON values, and tensors."""
         tensors = {"alphas": torch.stack(self.alphas)} if self.alphas else {}
         return {"events": self.record, "alphas_told": self.alphas_told, "arrivals": self.arrivals}, tensors
 
     def load_state(self, figures: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        """Go on from there."""
+        """Restore what `state` returned."""
         self.record, self.alphas_told = Record(figures["events"]), figures["alphas_told"]
         self.arrivals = figures["arrivals"]
         device = self.learner.runtime.device

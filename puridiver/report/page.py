@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from puridiver.errors import DataError
+from puridiver.discovery import import_extra
+from puridiver.errors import DataError, counted
 from puridiver.metrics import METRICS
 from puridiver.report import style
 from puridiver.report.figures import draw, figures
@@ -38,14 +39,12 @@ class Headline(NamedTuple):
 
 def fill(name: str, **values: Any) -> str:
     """Fill a template of the folder."""
-    style.check_installed("report", "jinja2", "matplotlib")
-    import jinja2
-
+    jinja2 = import_extra("jinja2", "report")
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("puridiver.report"), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )  # fmt: skip
-    return environment.get_template(name).render(mark=style.MARK, percent=percent, **values)
+    return str(environment.get_template(name).render(mark=style.MARK, percent=percent, **values))
 
 
 def percent(value: float | None) -> str:
@@ -87,6 +86,8 @@ def write_page(
 
 def render(runs: Sequence[Run], notes: Sequence[str], against: Sequence[Run] = ()) -> str:
     """The page as HTML. Of many runs it shows the lowest seed of some groups in detail."""
+    for library in ("jinja2", "matplotlib"):  # before the work; a figure that cannot be drawn would be a mere note
+        import_extra(library, "report")
     several, columns, stories = len(runs) > 1, {run.column for run in runs}, {run.story for run in runs}
     title = f"{len(runs)} runs" if several else runs[0].method
     on = stories if len(stories) == 1 else columns if len(columns) == 1 else {f"{len(columns)} streams"}
@@ -113,7 +114,7 @@ def render(runs: Sequence[Run], notes: Sequence[str], against: Sequence[Run] = (
 
 
 def _run_part(run: Run, name: str, label: str, against: Sequence[Run]) -> dict[str, Any]:
-    """Everything the page tells of one run, beside its baselines."""
+    """Everything that the page shows of one run, beside its baselines."""
     drawn, not_drawn = _figures([run], [key for key, figure in figures().items() if figure.of_run], against)
     shown, reason = None, "the run did not keep its memory"
     try:
@@ -199,7 +200,7 @@ def differences(run: Run, against: Sequence[Run]) -> list[Headline]:
     for group in grouped([run, *against])[1:]:
         mean = float(np.mean([other.summary["last_accuracy"] for other in group.runs]))
         same = {other.summary["stream_hash"] for other in group.runs} == {run.summary["stream_hash"]}
-        told = f"{len(group.runs)} run{'s' * (len(group.runs) > 1)} on {'the same stream' if same else 'other streams'}"
+        told = f"{counted(len(group.runs), 'run')} on {'the same stream' if same else 'other streams'}"
         points = f"{100 * (run.summary['last_accuracy'] - mean):+z.1f} points"
         found.append(Headline(f"Against {group.label}", points, f"Its last accuracy is {percent(mean)}, of {told}."))
     return found

@@ -11,32 +11,24 @@ from typing import Any
 
 import pandas as pd
 
-from puridiver.errors import DataError, ManifestError
+from puridiver.errors import DataError, ManifestError, counted
 from puridiver.metrics import METRICS
 from puridiver.metrics.memory_snapshot import MemorySnapshot
 from puridiver.runs import folder as files
 from puridiver.runs.config import Role
-from puridiver.runs.ledger import Row, checked, read_ledgers, shown_method
+from puridiver.runs.ledger import LEDGER, Row, checked, read_ledgers, shown_method
 from puridiver.streams import StreamManifest
 
-LEDGER = "ledger.jsonl"  # of a grid, whose titles name its runs
 KINDS = {"blurry": "blurry ", "disjoint": "disjoint ", "official": "published ", "time": "", "custom": ""}  # of tasks
 IN_COLUMN = ("seed", "data", "stream", "noise")  # settings that do not separate runs of one column
 SHOWN = ("task_accuracy", "phase_seconds", "versions", "stream_hash", "command", "started")  # null in some ledger rows
-DAMAGE = (
-    ManifestError,
-    KeyError,
-    IndexError,
-    TypeError,
-    ValueError,
-    RecursionError,
-    FileNotFoundError,
-)  # what bad content raises
+# What bad content raises.
+DAMAGE = (ManifestError, KeyError, IndexError, TypeError, ValueError, RecursionError, FileNotFoundError)
 
 
 @contextmanager
 def damage(what: object) -> Iterator[None]:
-    """Tell that a file is damaged, instead of the error that its content raised."""
+    """Turn errors that bad content raises into a `DataError` that names the file."""
     try:
         yield
     except DAMAGE as error:
@@ -76,15 +68,15 @@ class Run:
     @property
     def story(self) -> str:
         """Data and stream in words: "digits: 5 blurry tasks, 39.9 % of the labels wrong"."""
-        n, wrong = self.manifest.n_tasks, self.summary["stream_noise"]
-        tasks = f"{n} {KINDS.get(self.manifest.kind, '')}task{'s' * (n > 1)}"
+        wrong, kind = self.summary["stream_noise"], KINDS.get(self.manifest.kind, "")
+        tasks = counted(self.manifest.n_tasks, f"{kind}task")
         tasks += " in the order of time" * (self.manifest.kind == "time")
         labels = "labels as they came" if wrong is None else f"{100 * wrong:.1f} % of the labels wrong"
         return f"{self.summary['data']}: {tasks}, {labels}"
 
     @property
     def settings(self) -> dict[str, str]:
-        """What decides the figures, apart from the column and the seed."""
+        """The settings that decide the figures, except the column and the seed."""
         told = self.begun.config.values(Role.IDENTITY, Role.OPTIONS, Role.STREAM, Role.SOURCE)
         told |= told.pop("options")
         return {name: str(value) for name, value in told.items() if value is not None and name not in IN_COLUMN}
@@ -141,7 +133,7 @@ def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
         if not path.exists():
             raise DataError(f"there is no run in {path}: there is no such folder")
         folders |= dict.fromkeys([cell for cell in (path / files.GRID_CELLS).glob("*") if cell.is_dir()] or [path])
-        if (path / LEDGER).is_file():
+        if (path / LEDGER).is_file():  # of a grid, whose titles name its runs
             grid |= {row["id"]: row for row in read_ledgers([path / LEDGER])}
     runs, notes = list[Run](), list[str]()
     for folder in folders:

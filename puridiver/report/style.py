@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import importlib
 import io
 import os
 import textwrap
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from puridiver.discovery import import_extra
 from puridiver.errors import DataError
 from puridiver.files import write_atomically
 from puridiver.report.reading import damage
@@ -54,18 +54,9 @@ def line_style(number: int) -> dict[str, Any]:
     return {"color": colour(number), "linestyle": DASHES[turn % len(DASHES)], "marker": MARKERS[turn % len(MARKERS)]}
 
 
-def check_installed(extra: str, *libraries: str) -> None:
-    """Raise an error that says how to install a missing library."""
-    for library in libraries:
-        try:
-            importlib.import_module(library)
-        except ModuleNotFoundError as error:
-            raise DataError(f"this needs {library}: pip install 'puridiver[{extra}]'") from error
-
-
 def picture(panels: Sequence[Panel], kind: str, dpi: int | None = None, **saving: Any) -> bytes:
     """Render panels, two in a row, each with its legend below; on white, whatever the user's own style is."""
-    check_installed("report", "matplotlib")
+    import_extra("matplotlib", "report")
     from matplotlib.figure import Figure
     from matplotlib.style import context
 

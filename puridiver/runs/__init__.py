@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Progress:
-    """Hears how far a run is. This one shows nothing; subclasses do."""
+    """Receives the progress of a run. This one shows nothing; subclasses do."""
 
     def start(self, total: int, done: int = 0) -> None: ...
     def advance(self, amount: int, text: str) -> None: ...

@@ -1,4 +1,4 @@
-"""The checkpoint of a run: its state at a safe point, written while the run goes on."""
+"""The checkpoint of a run: its state at a safe point, written in the background."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Checkpoint:
         return self.every > 0 and time.monotonic() - self._last >= self.every
 
     def begin_save(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        """Wait for the save before, copy the state, and write it while the caller goes on."""
+        """Wait for the previous save, copy the state, and write it in the background."""
         self.wait()
         frozen = storage.freeze({"run": self.run, **settings}, tensors)
         self._last = time.monotonic()
@@ -56,7 +56,7 @@ class Checkpoint:
             if not self._failing:
                 logger.warning("no checkpoint could be written, the run goes on without: %s", error)
             self._failing = True
-        self._under_way = None  # not before: a Ctrl-C while waiting must not make it forgotten
+        self._under_way = None  # only now: Ctrl-C while waiting must not lose track of it
 
     def load(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
         """The saved state; None without one, and a `DataError` if it is damaged or of another run."""

@@ -1,11 +1,11 @@
-"""One run: a stream, a learner and the metrics put together, written to a run folder; resumable."""
+"""One run: joins a stream, a learner and the metrics, writes a run folder, and can be resumed."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -15,18 +15,19 @@ from puridiver.files import write_atomically
 from puridiver.learner import storage
 from puridiver.learner.learner import Learner
 from puridiver.metrics import Event
+from puridiver.metrics.joint import joint_features
+from puridiver.metrics.memory_snapshot import MemorySnapshot
 from puridiver.metrics.recorder import Recorder
 from puridiver.runs import Progress
+from puridiver.runs import folder as runs
 from puridiver.runs import resolve as resolving
+from puridiver.runs.checkpoint import Checkpoint, remove_save
 from puridiver.runs.config import SETTINGS, Role, RunConfig, command_for, place_in_record
+from puridiver.runs.ledger import checked
 from puridiver.runs.loop import AHEAD_BYTES, RunLoop
 from puridiver.runtime.device import choose_runtime, describe_device, steady_threads
 from puridiver.streams import Stream, TrueLabels, noise_kind, noise_name
 from puridiver.trainers import NoiseHint
-
-if TYPE_CHECKING:
-    from puridiver.runs.checkpoint import Checkpoint
-    from puridiver.runs.folder import RunFolder
 
 CHECKPOINT_SECONDS = 60.0
 Listener = Callable[[Event], None]
@@ -62,7 +63,7 @@ class Experiment:
             trainer=config.trainer, recipe=self.options, network=self.resolved.network, device=config.device,
             precision=config.precision, graphs=config.graphs, seed=config.seed, hint=hint,
         )  # fmt: skip
-        # Now, and not at the end: files may be edited while the run goes on.
+        # Now and not at the end: files may be edited during the run.
         self.id = resolving.run_id(config, self.source, self.manifest.content_hash)
         self._commit, self._plugins = resolving.commit(), plugins.origins(*self.resolved.methods)
         limit = config.stream_limit
@@ -89,9 +90,6 @@ class Experiment:
                 loop.run(self.stopping)
                 summary = {**self.facts(), **loop.figures()}
             else:
-                from puridiver.runs import folder as runs
-                from puridiver.runs.checkpoint import Checkpoint
-
                 out = runs.RunFolder(Path(folder))
                 runs.check_free(out.path, force, resume)
                 checkpoint = Checkpoint(out.path / runs.CHECKPOINT, self.id, checkpoint_every)
@@ -100,7 +98,7 @@ class Experiment:
         return summary
 
     def facts(self) -> dict[str, Any]:
-        """What the ledger's row of the run says before it has figures."""
+        """The part of the ledger's row that is known before the run."""
         config, manifest, options = self.config, self.manifest, self.resolved.options
         learner, runtime = self.learner, self.learner.runtime
         as_given = manifest.noise == "none" and manifest.realised_noise != 0
@@ -127,22 +125,18 @@ class Experiment:
         }  # fmt: skip
         return facts | {name: value for name, value in told_where_so.items() if value}
 
-    def _run_in(self, out: RunFolder, checkpoint: Checkpoint, resume: bool, keep_learner: bool) -> Event:
-        """Begin a run, or go on with one, to its end, and write what it leaves, the summary last."""
-        from puridiver.runs import folder as runs
-
+    def _run_in(self, out: runs.RunFolder, checkpoint: Checkpoint, resume: bool, keep_learner: bool) -> Event:
+        """Start or resume a run, complete it, and write its results, the summary last."""
         code = {place_in_record(origin.place): origin.source for origin in self._plugins.values() if origin.source}
         now = runs.Begun(self.config, self.resolved.filled, code, self.facts())
         begun, saved, changes = out.begun() if resume else None, None, dict[str, Any]()
         if begun is not None:
             begun.check_same(now, out.path)
             if (summary := out.read(runs.SUMMARY)) is not None:
-                from puridiver.runs.ledger import checked
-
                 checkpoint.remove()  # where it was killed just before
                 return checked(summary, str(out.path / runs.SUMMARY))
             saved = checkpoint.load()
-            # It may go on from another folder, from which paths would be others.
+            # Relative paths in the record stay those of the folder in which the run began.
             facts = {**now.facts, "stream": begun.facts["stream"], "command": begun.facts["command"]}
             now = now._replace(config=begun.config, facts=facts)
         loop = self._loop(out.append)
@@ -153,19 +147,15 @@ class Experiment:
             out.begin(now)
             self.manifest.save(out.path / runs.MANIFEST)
         loop.run(self.stopping, checkpoint, out.metrics_size)
-        # What does not fit on the disk leaves the run unfinished, and the checkpoint goes on from here.
+        # If the disk is full the run stays unfinished, and a resumed one continues here.
         self._keep(out, loop, keep_learner)
         summary = {**now.facts, **loop.figures(), **changes}
         out.write(runs.SUMMARY, summary)
         checkpoint.remove()
         return summary
 
-    def _keep(self, out: RunFolder, loop: RunLoop, keep_learner: bool) -> None:
+    def _keep(self, out: runs.RunFolder, loop: RunLoop, keep_learner: bool) -> None:
         """Write the memory and, if asked for, the learner with the data's own labels."""
-        from puridiver.metrics.memory_snapshot import MemorySnapshot
-        from puridiver.runs import folder as runs
-        from puridiver.runs.checkpoint import remove_save
-
         true = loop.recorder.truth.true[self.learner.memory.samples.arrivals.cpu()]
         write_atomically(out.path / runs.MEMORY, MemorySnapshot.of(self.learner, true).to_bytes())
         remove_save(out.path / runs.LEARNER)  # of an attempt that was killed
@@ -186,8 +176,6 @@ class Experiment:
                 listener(event)
 
         if self.resolved.diversity:
-            from puridiver.metrics.joint import joint_features
-
             cache = (Path(self.config.data_root) if self.config.data_root else data.default_root()) / "joint-features"
             features = joint_features(
                 self.source, self.resolved.network, choose_runtime(self.config.device), cache, self.options,

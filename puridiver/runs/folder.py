@@ -46,7 +46,7 @@ FIELDS: dict[str, Any] = {
 
 
 class Begun(NamedTuple):
-    """What `config.json` says: what a run was begun with."""
+    """The content of `config.json`: what a run was started with."""
 
     config: RunConfig
     resolved: dict[str, Any]  # the defaults that were filled in
@@ -54,13 +54,13 @@ class Begun(NamedTuple):
     facts: dict[str, Any]  # what the run's row says before it has figures, its id among it
 
     def continued(self, said: Mapping[str, Any], options: Mapping[str, Any]) -> RunConfig:
-        """The config to go on with: this run's own, and what the user says."""
+        """The config to resume with: this run's own, with what the user changes."""
         epochs = {"epochs": None} if "epochs" in options else {}  # the field would hide the option
         changes = {**epochs, **said, "options": {**self.config.options, **options}}
         return dataclasses.replace(self.config, **changes)
 
     def check_same(self, other: Begun, path: Path) -> None:
-        """Raise a `DataError` that names what differs if another run is to continue this one."""
+        """Raise a `DataError` that names the differences if `other` is not the same run."""
         there, here = ({**run.config.values(*COMPARED), **run.resolved} for run in (self, other))
         there, here = ({**values, **values.pop("options", {})} for values in (there, here))
         names = [name for name in there | here if there.get(name) != here.get(name)]
@@ -82,7 +82,7 @@ class Begun(NamedTuple):
 
 
 def check_free(path: Path, force: bool = False, resume: bool = False) -> None:
-    """Raise an error where a run folder could not be made, or holds what a run must not touch."""
+    """Raise an error if a run cannot be written there, or would touch files of others."""
     if force and resume:
         raise ValueError("--force replaces the run of a folder and --resume continues it: say one of them")
     if not _holds_run(path):
@@ -117,7 +117,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Make the folder and keep other processes out of it meanwhile."""
+        """Create the folder and lock it against other processes."""
         self.path.mkdir(parents=True, exist_ok=True)
         with file_lock(self.path / LOCK, wait_seconds=0, what=f"the run in {self.path}"):
             for left in filter(lambda path: TORN.fullmatch(path.name), self.path.glob(".*.tmp")):
@@ -125,7 +125,7 @@ class RunFolder:
             yield
 
     def begun(self) -> Begun | None:
-        """What the run in the folder was begun with; None without a run. A config.json of others is an error."""
+        """What the run in the folder was started with; None without one. Another program's config.json is an error."""
         found, path = self.read(CONFIG), self.path / CONFIG
         if found is None:
             return None
@@ -148,7 +148,7 @@ class RunFolder:
         return check_json(found, {}, str(self.path / name))
 
     def begin(self, begun: Begun) -> None:
-        """Clear away the older run, if there is one, and write what this one is."""
+        """Remove the older run, if there is one, and write config.json."""
         remove_save(self.path / CHECKPOINT)  # before the events, without which none can go on
         remove_save(self.path / LEARNER)
         for name in FILES:
@@ -176,7 +176,7 @@ class RunFolder:
             return file.tell()
 
     def cut_metrics(self, size: int) -> None:
-        """Take back the events after a checkpoint: they are about to happen again."""
+        """Drop the events after a checkpoint: the resumed run repeats them."""
         path = self.path / METRICS
         if not size and not os.path.lexists(path):
             return

@@ -13,6 +13,7 @@ from puridiver.metrics import METRICS
 from puridiver.trainers import SET_NAMES
 
 Row = dict[str, Any]
+LEDGER = "ledger.jsonl"  # of a grid, in its folder
 
 # What a row must have, and what some rows have; the same run in two grids makes two rows with the same id.
 TEXTS = (
@@ -44,7 +45,7 @@ def append_row(ledger: Path, row: Row, once: bool = False) -> None:
 
 
 def check_ledger(ledger: Path) -> None:
-    """Raise an error, before the work, where a ledger could not be written."""
+    """Raise an error, before the work, if the ledger cannot be written."""
     check_writable(ledger)
     if ledger.exists():
         read_lines(ledger)

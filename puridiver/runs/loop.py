@@ -1,4 +1,4 @@
-"""The loop of a run: the phases of each task, from wherever it is, and what it takes to leave it and go on later."""
+"""The loop of a run: the phases of each task, and the state from which an interrupted run continues."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -16,19 +16,17 @@ from torch import Tensor
 from puridiver.errors import DataError
 from puridiver.metrics.recorder import Recorder
 from puridiver.runs import Progress
+from puridiver.runs.checkpoint import Checkpoint
 from puridiver.runs.config import RunConfig
 from puridiver.streams import Stream
 
-if TYPE_CHECKING:
-    from puridiver.runs.checkpoint import Checkpoint
-
 AHEAD_BYTES = 64 << 20  # images that are held on the device, or moved to it, at a time
-# What state of another version, or a damaged one, raises (RuntimeError: weights of another architecture).
+# What loading a damaged state, or one of another version, raises (RuntimeError: another architecture).
 MISFITS = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RuntimeError)
 
 
 class RunLoop:
-    """One run on its way through the stream. Stream and memory phases take turns, and then the task is evaluated.
+    """Leads a learner through the stream. Stream and memory phases alternate, and then the task is evaluated.
 
     At every safe point (after a batch, a memory epoch, a phase) the learner, the recorder, the seconds and the position
     (`phase`, what is `done` of it, and the `work` so far) are all that the rest depends on: `state` gives them and
@@ -56,7 +54,7 @@ class RunLoop:
     def run(
         self, stopping: threading.Event, checkpoint: Checkpoint | None = None, events_size: Callable[[], int] = int
     ) -> None:
-        """Go from where it is to the end; once `stopping` is set, to the next safe point and KeyboardInterrupt.
+        """Run to the end; once `stopping` is set, stop at the next safe point with a KeyboardInterrupt.
 
         `events_size` says how many bytes of events are on the disk: a checkpoint stands for these.
         """
@@ -158,7 +156,7 @@ class RunLoop:
         self._activity, self._since = activity, now
 
     def _safe_point(self, phase_ended: bool = False) -> None:
-        """A moment between two moves, at which the run can be saved and left."""
+        """A point between two steps at which the run can be saved and stopped."""
         stopping, checkpoint = self._stopping.is_set(), self._checkpoint
         if checkpoint is not None and (phase_ended or stopping or checkpoint.due()):
             self._measure("checkpoint")
@@ -167,7 +165,7 @@ class RunLoop:
             raise KeyboardInterrupt
 
     def figures(self) -> dict[str, Any]:
-        """What the row of the finished run says beside its facts."""
+        """The measured part of the finished run's row."""
         fewer = min(self.trainings) < self.learner.options.consolidations
         return {
             **self.recorder.summary(), "started": self.started, "seconds": sum(self.seconds.values()),
@@ -175,7 +173,7 @@ class RunLoop:
         }  # fmt: skip
 
     def state(self, metrics_size: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """All that the rest of the run depends on: settings, which are JSON, and tensors."""
+        """Everything that the rest of the run depends on: JSON values, and tensors."""
         parts = {"learner": self.learner.state(), "recorder": self.recorder.state()}
         settings = {
             "position": [self.phase, self.done, self.work], "started": self.started, "seconds": self.seconds,
@@ -184,7 +182,7 @@ class RunLoop:
         return settings, {f"{part}.{name}": value for part, state in parts.items() for name, value in state[1].items()}
 
     def load_state(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> int:
-        """Go back to where this was the state; returns how many bytes of events there were."""
+        """Restore this state; returns how many bytes of events had been written."""
         try:
             self.phase, self.done, self.work = settings["position"]
             self.seconds, self.started = settings["seconds"], settings["started"]

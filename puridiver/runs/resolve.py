@@ -1,4 +1,4 @@
-"""What a config comes to with its data: the source, the stream, the defaults filled in, the identity of the run."""
+"""Resolves a config against its data: the stream, the defaults, and the identity of the run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from puridiver.trainers import TRAINERS
 
 COMMIT = "PURIDIVER_COMMIT"  # set where code travels without its history
 MEMORY, LEAST_MEMORY = 500, 50
-# What is filled in where neither the user nor the data says anything; the memory by the size of the data.
+# Defaults of last resort; that of the memory depends on the size of the data.
 FILLED: dict[str, Any] = {"memory": None, "network": "auto", "tasks": 5, "noise": "sym-40", "diversity": False}
 
 

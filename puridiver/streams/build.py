@@ -30,7 +30,7 @@ def make_stream(
     seed: int = 0,
     holdout: int = 0,  # train samples that stay out of the stream for validation, balanced over the source's labels
 ) -> StreamManifest:
-    """Make a seeded stream over the train images of a source; noise comes on top of the labels that it gives.
+    """Make a seeded stream over the train images of a source; noise is added to the labels that the source gives.
 
     Tasks are cut by the noisy labels, as published. The holdout, the noise, the tasks and the imbalance draw from
     independent generators, so that the same seed puts the same labels wrong whatever the tasks are.
@@ -64,7 +64,7 @@ def make_stream(
 
 
 def draw_holdout(labels: IntArray, n_classes: int, n_held: int, rng: np.random.Generator) -> IntArray:
-    """Sorted indices of n_held samples, as many of each class; what is left over to random classes."""
+    """Sorted indices of n_held samples, balanced over classes; random classes get the remainder."""
     quota = np.full(n_classes, n_held // n_classes)
     quota[rng.permutation(n_classes)[: n_held % n_classes]] += 1
     counts = np.bincount(labels, minlength=n_classes)
@@ -124,7 +124,7 @@ def write_manifest(
     task_ends: Sequence[int] | None = None,  # for each task, how many samples have arrived; without it, one task
     holdout: ArrayLike = (),  # rows of train images that do not arrive, for `--evaluate-on validation`
 ) -> StreamManifest:
-    """Write the manifest of a stream in an order, and with labels, of one's own, for `puridiver run --stream PATH`."""
+    """Write the manifest of a stream with your own order and labels, for `puridiver run --stream PATH`."""
     require(str(path).endswith(".json"), "a manifest", "called *.json, by which a run knows it", path)
     n_train, n_classes = len(source.train), len(source.class_names)
     rows = as_ids("order", order, n_train)

@@ -1,4 +1,4 @@
-"""Checks that every part of a stream uses."""
+"""Argument checks for streams."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -7,7 +7,7 @@ IntArray = NDArray[np.int64]
 
 
 def require(fine: object, what: str, wanted: object, got: object) -> None:
-    """Refuse a value that is not fine, and say what it should be and what came."""
+    """Raise a ValueError that says what a value should be and what came, unless it is fine."""
     if not fine:
         raise ValueError(f"{what} should be {wanted}, but got {got}")
 

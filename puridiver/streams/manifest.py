@@ -197,7 +197,7 @@ class Stream:
 
 
 class TrueLabels(NamedTuple):
-    """What only the metrics may know of each arrival, never a learner; (N,) each, on the CPU."""
+    """Labels of each arrival, for the metrics and never for a learner; (N,) each, on the CPU."""
 
     true: Tensor  # class ids, UNKNOWN where nobody knows
     given: Tensor  # class ids, as they arrived
@@ -211,7 +211,7 @@ class TrueLabels(NamedTuple):
 
 
 def check_belongs(source: DataSource, manifest: StreamManifest) -> None:
-    """Refuse a manifest that was made for other data."""
+    """Raise a ManifestError if the manifest was made for other data."""
     if manifest.source_fingerprint != source.fingerprint:
         raise ManifestError(
             f"the manifest belongs to {manifest.source!r}, but {source.name!r} is other data or was read otherwise: "

@@ -23,7 +23,7 @@ Matrix = tuple[tuple[float, ...], ...]
 
 
 class NoiseSetting(NamedTuple):
-    """What a kind of noise may use beside the labels and a generator."""
+    """What a kind of noise may use besides the labels and a generator."""
 
     n_classes: int
     rate: float
@@ -112,7 +112,7 @@ def read_noise(
     for a, b in (class_map or {}).items():
         fine = a != b and 0 <= a < n_classes and 0 <= b < n_classes
         require(fine, "a noise map", f"of classes 0 to {n_classes - 1} to other ones", f"{a} -> {b}")
-    if kind != "none" and not source.train.truth_known:  # nobody could say how many labels are wrong afterwards
+    if kind != "none" and not source.train.truth_known:  # the share of wrong labels would be unknown afterwards
         unknown = f"noise cannot be planted in {source.name!r}, whose true labels are unknown"
         raise ValueError(f"{unknown}: say --trust-labels")
     return kind, rate, class_map, matrix

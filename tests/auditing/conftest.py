@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
-from puridiver.auditing import noise_model
 from puridiver.auditing.audit import audit_set
 from puridiver.auditing.passes import AuditSettings, LabelledSet
 from puridiver.auditing.report import AuditReport
 from tests.auditing.samples import CLASSES, QUICK, planted
-
-
-@pytest.fixture(scope="session", autouse=True)
-def few_draws() -> Iterator[None]:
-    """Bootstrap with fewer draws, to save time."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(noise_model, "DRAWS", 30)
-        yield
 
 
 @pytest.fixture(scope="session")

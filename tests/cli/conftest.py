@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,19 @@ def small_learner(classes: Any = 3, **options: Any) -> Learner:
     return Learner(classes, (8, 8, 1), 12, network="small", device="cpu", **options)
 
 
+@functools.cache
+def program() -> Any:
+    """All commands, built once."""
+    return app.build(app.command_names())
+
+
 def parse_command(line: str) -> None:
     """Let the real parser read a line of a page, without its comment; it raises an error at what does not exist."""
     words: list[str] = shlex.split(line.replace("\\\n", " "), comments=True)[1:]
     while "--plugin" in words:  # would be loaded
         at = words.index("--plugin")
         del words[at : at + 2]
-    found: Any = app.build(app.command_names())
+    found = program()
     while words and hasattr(found, "commands") and not words[0].startswith("-"):
         found = found.commands[words.pop(0)]
     if "--help" not in words and not hasattr(found, "commands"):

@@ -15,7 +15,7 @@ from puridiver.cli import app, flags, main
 from puridiver.cli.output import plain, say_table
 from puridiver.errors import DataError
 from puridiver.runs.config import SETTINGS
-from tests.cli.conftest import parse_command
+from tests.cli.conftest import parse_command, program
 
 
 def test_help_does_not_wait_for_heavy_libraries():
@@ -25,7 +25,7 @@ def test_help_does_not_wait_for_heavy_libraries():
 
 
 def test_every_command_has_help_with_examples_that_parse(capsys):
-    groups = {name: getattr(each, "commands", {}) for name, each in app.build(app.command_names()).commands.items()}
+    groups = {name: getattr(each, "commands", {}) for name, each in program().commands.items()}
     assert {"run", "grid", "table", "report", "figure", "audit", "learn", "predict", "methods"} <= groups.keys()
     for command in ["", *groups, *(f"{name} {action}" for name, actions in groups.items() for action in actions)]:
         assert main([*command.split(), "--help"]) == 0

@@ -17,14 +17,6 @@ def test_the_list_tells_what_is_here(tmp_path, capsys):
     assert "from its home page" in states["webvision"]
 
 
-def test_a_damaged_archive_leaves_nothing(tmp_path, capsys):
-    (tmp_path / "wrong.tar.gz").write_bytes(b"no archive")
-    url = (tmp_path / "wrong.tar.gz").as_uri()
-    assert main(["data", "fetch", "cifar10", "--root", str(tmp_path / "root"), "--url", url]) == 2
-    assert url in capsys.readouterr().err
-    assert not [path for path in (tmp_path / "root").rglob("*") if path.is_file() and path.suffix != ".lock"]
-
-
 def test_data_are_verified(tmp_path, capsys):
     good, bad = tmp_path / "good.npz", tmp_path / "bad.npz"
     images, labels = np.random.default_rng(0).integers(0, 255, (6, 8, 8), np.uint8), np.arange(6) % 2

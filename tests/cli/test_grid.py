@@ -31,10 +31,11 @@ LANES = ("--engine", "lanes", "--workers", "1")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a grid file, mine.toml, and its finished runs, out."""
+    """A folder with a grid file, mine.toml, and its finished runs of one seed, out."""
     folder = tmp_path_factory.mktemp("grid")
     (folder / "mine.toml").write_text(FILE)
-    assert main(["grid", str(folder / "mine.toml"), "--out", str(folder / "out"), *LANES, "--quiet"]) == 0
+    words = ["--out", str(folder / "out"), *LANES, "--seeds", "0", "--quiet"]
+    assert main(["grid", str(folder / "mine.toml"), *words]) == 0
     return folder
 
 

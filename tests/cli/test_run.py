@@ -37,18 +37,15 @@ def test_the_table_has_the_figures(capsys):
     assert "after task 2: accuracy" in shown.err
 
 
-def test_json_is_the_summary_and_quiet_says_nothing(tmp_path, capsys):
-    out, ledger = tmp_path / "run", tmp_path / "ledger.jsonl"
-    assert main(["run", *TINY, "--json", "--quiet", "--out", str(out), "--ledger", str(ledger)]) == 0
+def test_json_is_the_summary_quiet_says_nothing_and_tensorboard_follows(tmp_path, capsys):
+    out, ledger, followed = tmp_path / "run", tmp_path / "ledger.jsonl", tmp_path / "tensorboard"
+    words = ["--out", str(out), "--ledger", str(ledger), "--tensorboard", str(followed)]
+    assert main(["run", *TINY, "--json", "--quiet", *words]) == 0
+    assert list(followed.iterdir())
     shown = capsys.readouterr()
     assert shown.err == ""
     assert json.loads(shown.out) == summary_of(out) == read_lines(ledger)[0]
     assert {path.name for path in out.iterdir()} >= {"config.json", "manifest.json", "metrics.jsonl", "learner"}
-
-
-def test_tensorboard_follows_a_run(tmp_path):
-    assert main(["run", *TINY, "--tensorboard", str(tmp_path / "tb"), "--quiet"]) == 0
-    assert list((tmp_path / "tb").iterdir())
 
 
 def test_after_the_first_seconds_it_says_how_many_minutes_are_left(monkeypatch, capsys):

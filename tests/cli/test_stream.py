@@ -49,7 +49,7 @@ def test_own_pictures_are_told_of_and_learnt_from(tmp_path, capsys):
     assert not out.exists()
     read += ["--bad-files", "skip"]
     assert main(["stream", "make", *read, "--out", str(out)]) == 0
-    assert "1 groups; blue/same.png (blue), red/000.png (red)" in capsys.readouterr().out
+    assert "1 group; blue/same.png (blue), red/000.png (red)" in capsys.readouterr().out
     assert main(["stream", "verify", str(out), *read]) == 0
     assert main(["run", "--stream", str(out), *read, "--epochs", "1", "--memory", "8", "--device", "cpu"]) == 0
     capsys.readouterr()

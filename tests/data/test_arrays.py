@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,6 @@ from puridiver.data import FileOptions, from_arrays, load, load_npz, verify
 from puridiver.data import arrays as module
 from puridiver.data.arrays import read_arrays
 from puridiver.errors import DataError
-
-HEADER = b"\x93NUMPY\x01\x00"
 
 
 def arrays(**changes: Any) -> dict[str, Any]:
@@ -128,25 +125,11 @@ def test_pickles_damage_pipes_and_missing_files_are_told(tmp_path: Path) -> None
     path.write_bytes(content)
     with pytest.raises(DataError, match="damaged"):
         load_npz(path)
-    with pytest.raises(DataError, match="does not hold usable arrays"):
-        load_npz(saved(path, **arrays(class_names=np.array(3))))
     with pytest.raises(DataError, match=r"there is no file .*absent\.npz"):
         load_npz(tmp_path / "absent.npz")
     for content in (b"", b"PK\x03\x04 and then nonsense"):
         path.write_bytes(content)
         with pytest.raises(DataError, match=r"mine\.npz (is not .* or is damaged|should hold)"):
-            load_npz(path)
-    for header in (
-        "'<i8', 'shape': (9999999999999999999,)",
-        "('<i8',), 'shape': (4,)",
-        "'<i8', 'shape': (True,)",
-        "1, 2: 3",
-    ):
-        saved(path, **arrays())
-        with zipfile.ZipFile(path, "a") as archive:
-            text = f"{{'fortran_order': False, 'descr': {header}}}\n".encode()
-            archive.writestr("class_names.npy", HEADER + bytes([len(text), 0]) + text + bytes(64))
-        with pytest.raises(DataError, match=r"mine\.npz is not .* or is damaged"):
             load_npz(path)
     os.mkfifo(tmp_path / "pipe.npz")
     with pytest.raises(DataError, match="not a regular file"):

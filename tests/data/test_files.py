@@ -134,7 +134,7 @@ def test_what_is_found_is_told(pictures, tmp_path):
     assert found["classes without test images"] == "kinds"
     assert found["unreadable files"] == "7"
     assert "truncated" in found["  train/red/cut.jpg"]
-    conflict = "1 groups; train/blue/copy.png (blue), train/red/000.png (red), test/red/leak.png (red)"
+    conflict = "1 group; train/blue/copy.png (blue), train/red/000.png (red), test/red/leak.png (red)"
     assert found["copies with different labels"] == conflict
 
 

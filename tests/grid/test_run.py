@@ -76,7 +76,7 @@ def test_a_program_runs_a_grid_and_gets_its_rows(tmp_path: Path) -> None:
 
 
 def test_a_program_is_told_what_failed_once_the_rest_is_done(tmp_path: Path) -> None:
-    with pytest.raises(PuridiverError, match=r"1 runs of the grid failed \(rsv \+ plain, digits.*holdout"):
+    with pytest.raises(PuridiverError, match=r"1 run of the grid failed \(rsv \+ plain, digits.*holdout"):
         run_grid({**TABLE, "methods": ["rsv+plain"], "evaluate_on": "validation"}, tmp_path, seeds=[1], engine="lanes")
     with pytest.raises(ValueError, match="but got 'sampler'"):
         run_grid(TABLE, tmp_path, sampler="rsv")

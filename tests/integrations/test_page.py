@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,8 @@ LIBRARIES = {
     "river": ["river"], "Hugging Face": ["transformers", "datasets"], "Tracking": ["tensorboard"], "Optuna": ["optuna"],
 }  # fmt: skip
 
+LEARNT = {"river": "score.get() > 0.8", "scikit-learn": "model.score(X[600:], y[600:]) > 0.8"}
+
 
 @pytest.mark.filterwarnings("ignore")  # of the libraries' own
 @pytest.mark.parametrize("title", sorted(SECTIONS.keys() - {"Avalanche"}))  # which has a file of its own
@@ -21,7 +24,9 @@ def test_the_code_of_a_section_runs(title: str, tmp_path, monkeypatch) -> None:
     for library in LIBRARIES.get(title, []):
         pytest.importorskip(library, reason=f"{library} is not installed")
     monkeypatch.chdir(tmp_path)
-    exec(compile(code_of(title), f"docs/integrations.md, {title}", "exec"), {"__name__": "__main__"})
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(code_of(title), f"docs/integrations.md, {title}", "exec"), names)
+    assert eval(LEARNT.get(title, "True"), names)
 
 
 def code_of(title: str) -> str:

@@ -1,4 +1,4 @@
-"""The wrapper for river against river's own checks and its progressive validation."""
+"""The wrapper for river against river's own checks; the page's code validates it progressively."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 river = pytest.importorskip("river", reason="river is not installed")
 
-from river import checks, datasets, evaluate, metrics, preprocessing  # noqa: E402
+from river import checks, datasets  # noqa: E402
 
 from puridiver.integrations.river import PuriDivERClassifier  # noqa: E402
 
@@ -22,12 +22,6 @@ CHECKS = {check.__name__: check for check in checks.yield_checks(MODEL)}
 @pytest.mark.parametrize("name", sorted(CHECKS.keys() - MODEL._unit_test_skips() - SLOW))
 def test_rivers_own_checks_pass(name: str) -> None:
     CHECKS[name](MODEL.clone())
-
-
-def test_progressive_validation_in_a_pipeline() -> None:
-    model = preprocessing.StandardScaler() | PuriDivERClassifier(memory=100, consolidate_every=300, epochs=7)
-    score = evaluate.progressive_val_score(datasets.Phishing().take(700), model, metrics.Accuracy())
-    assert score.get() > 0.8
 
 
 def test_frames_are_learnt_whole_and_after_what_waits() -> None:

@@ -92,15 +92,6 @@ def test_only_classes_that_have_come_count_as_seen():
     assert found["seen_accuracy"] == pytest.approx(float(confusion[first, first] / confusion[first].sum()))
 
 
-def test_the_classes_of_the_memory_are_counted_by_given_and_by_true_label(watched):
-    last, memory = watched.of_kind("task")[-1], watched.learner.memory.samples
-    for name, labels in {
-        "memory_per_class": memory.labels,
-        "memory_per_true_class": TRUE[memory.arrivals],
-    }.items():
-        assert last[name] == [int((labels == c).sum()) for c in range(3)], name
-
-
 def test_the_sets_of_a_tasks_end_and_those_of_its_figure_are_one_division(watched):
     for event, split in zip(watched.ended, watched.of_kind("split"), strict=True):
         assert sum(split["right"]) / len(split["right"]) == pytest.approx(event["memory_purity"])

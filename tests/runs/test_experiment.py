@@ -18,7 +18,7 @@ from puridiver.runs.experiment import Experiment
 from puridiver.streams import StreamManifest
 from tests.runs.samples import DIGITS, experiment, tiny_config
 
-FILES = {"config.json", "manifest.json", "memory.safetensors", "metrics.jsonl", "summary.json"}
+FILES = {"config.json", "manifest.json", "memory.safetensors", "metrics.jsonl", "summary.json", "learner"}
 FIGURES = ("last_accuracy", "average_accuracy", "anytime_area", "forgetting", "memory_purity", "task_accuracy")
 
 
@@ -32,7 +32,7 @@ def finished(tmp_path_factory) -> tuple[Path, dict[str, Any], Experiment, list[d
     folder, heard = tmp_path_factory.mktemp("runs") / "deep" / "run", list[dict[str, Any]]()
     run = experiment(tiny_config())
     run.listeners.append(heard.append)
-    return folder, run.run(str(folder)), run, heard
+    return folder, run.run(str(folder), keep_learner=True), run, heard
 
 
 # The run folder ----------------------------------------------------------------------------------------------------
@@ -86,22 +86,13 @@ def test_config_and_manifest_are_enough_to_run_again(finished):
         assert (again["id"], again["stream_hash"]) == (summary["id"], summary["stream_hash"])
 
 
-def test_the_learner_is_kept_with_the_datas_own_labels(tmp_path):
-    run = experiment(tiny_config(epochs=1))
-    run.run(tmp_path / "run", keep_learner=True)
-    kept = Learner.load(tmp_path / "run", device="cpu")
+def test_the_learner_is_kept_with_the_datas_own_labels_and_an_experiment_is_run_once(finished):
+    folder, _, run, _ = finished
+    kept, images = Learner.load(folder, device="cpu"), DIGITS.test.images[:5]
     assert kept.classes == list(range(10))
-    np.testing.assert_array_equal(
-        kept.predict_proba(DIGITS.test.images[:5]), run.learner.predict_proba(DIGITS.test.images[:5])
-    )
-
-
-def test_an_experiment_is_run_once(tmp_path):
-    run = experiment(tiny_config(epochs=1))
-    run.run(tmp_path / "run")
-    for again in ({}, {"folder": tmp_path / "run", "force": True}):
-        with pytest.raises(ValueError, match="make a new Experiment"):
-            run.run(**again)
+    np.testing.assert_array_equal(kept.predict_proba(images), run.learner.predict_proba(images))
+    with pytest.raises(ValueError, match="make a new Experiment"):
+        run.run()
 
 
 # What is measured on what ------------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -16,22 +17,23 @@ NAMES = (runs.CONFIG, runs.SUMMARY, runs.METRICS, runs.MANIFEST, runs.MEMORY, ru
 
 
 @pytest.fixture(scope="module")
-def config(tmp_path_factory) -> dict[str, Any]:
+def done(tmp_path_factory) -> Path:
+    """A finished run. Tests must not change it."""
     folder = tmp_path_factory.mktemp("done") / "run"
-    experiment(tiny_config(epochs=1)).run(folder)
-    return json.loads((folder / runs.CONFIG).read_text())
+    experiment(tiny_config(epochs=1)).run(folder, keep_learner=True)
+    return folder
 
 
 # What others put there ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("force", "resume"), [(True, False), (False, True), (False, False)])
 @pytest.mark.parametrize("text", ["{}", '{"format": "other"}', "[1]", "{", "[" * 100_000])
-def test_a_config_of_others_is_no_run_whatever_is_said(text, force, resume, tmp_path):
+def test_a_config_of_others_is_no_run_whatever_is_said(text, tmp_path):
     (tmp_path / runs.CONFIG).write_text(text)
     before = contents(tmp_path)
-    with pytest.raises(DataError, match=r"config\.json"):
-        runs.check_free(tmp_path, force, resume)
+    for said in ({"force": True}, {"resume": True}, {}):
+        with pytest.raises(DataError, match=r"config\.json"):
+            runs.check_free(tmp_path, **said)
     assert contents(tmp_path) == before
 
 
@@ -44,48 +46,24 @@ def test_files_of_a_runs_names_without_a_run_are_not_replaced(name, tmp_path):
             runs.check_free(tmp_path, force)
 
 
-@pytest.mark.parametrize("lock", [".lock", ".audit.lock", ".puridiver.lock"])
-def test_what_a_killed_process_locked_is_no_run_whose_files_may_go(lock, tmp_path):
-    (tmp_path / "plugins").mkdir()
-    (tmp_path / "plugins" / "mine.py").write_text("x")
-    (tmp_path / lock).touch()
-    experiment(tiny_config(epochs=1)).run(tmp_path)
-    assert (tmp_path / "plugins" / "mine.py").read_text() == "x"
-
-
-def test_other_files_beside_a_run_stay_when_it_is_replaced(tmp_path):
-    folder = tmp_path / "run"
-    experiment(tiny_config(epochs=1)).run(folder, keep_learner=True)
+def test_other_files_beside_a_run_stay_and_links_are_not_written_through_when_it_is_replaced(done, tmp_path):
+    folder = shutil.copytree(done, tmp_path / "run")
     others = {
-        ".lock": "", "notes.txt": "mine", "plugins/mine.py": "x", "learner/mine.txt": "y", "checkpoint/mine": "z",
+        ".audit.lock": "", "notes.txt": "mine", "plugins/mine.py": "x", "learner/mine.txt": "y", "checkpoint/mine": "z",
     }  # fmt: skip
     for name, text in others.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
-    experiment(tiny_config(epochs=1, seed=1)).run(folder, force=True)
-    assert json.loads((folder / runs.SUMMARY).read_text())["seed"] == 1
-    assert {name: (folder / name).read_text() for name in others} == others
-    assert sorted(os.listdir(folder / "learner")) == ["mine.txt"]  # the old learner is gone
-
-
-def test_a_link_in_the_folder_is_replaced_and_not_written_through(tmp_path):
-    folder = tmp_path / "run"
-    experiment(tiny_config(epochs=1)).run(folder)
     (tmp_path / "precious").write_text("mine")
     for name in (runs.SUMMARY, runs.METRICS, runs.MANIFEST):
         (folder / name).unlink()
         (folder / name).symlink_to(tmp_path / "precious")
-    experiment(tiny_config(epochs=1)).run(folder, force=True)
+    experiment(tiny_config(epochs=1, seed=1)).run(folder, force=True)
+    assert json.loads((folder / runs.SUMMARY).read_text())["seed"] == 1
+    assert {name: (folder / name).read_text() for name in others} == others
+    assert sorted(os.listdir(folder / "learner")) == ["mine.txt"]  # the old learner is gone
     assert (tmp_path / "precious").read_text() == "mine"
     assert not any(path.is_symlink() for path in folder.iterdir())
-
-
-def test_events_are_not_cut_or_appended_through_a_link(tmp_path):
-    (tmp_path / "precious").write_text("mine and long")
-    (tmp_path / runs.METRICS).symlink_to(tmp_path / "precious")
-    with pytest.raises(DataError, match="no regular file"):
-        runs.RunFolder(tmp_path).cut_metrics(4)
-    assert (tmp_path / "precious").read_text() == "mine and long"
 
 
 def test_a_file_or_a_grid_in_the_way_is_named(tmp_path):
@@ -109,9 +87,9 @@ def test_a_file_or_a_grid_in_the_way_is_named(tmp_path):
     ],
     ids=lambda value: str(value)[:30],
 )  # fmt: skip
-def test_wrong_types_in_a_config_are_named_with_file_and_field(field, value, config, tmp_path):
-    with (tmp_path / runs.CONFIG).open("w") as file:
-        json.dump({**config, field: value}, file)
+def test_wrong_types_in_a_config_are_named_with_file_and_field(field, value, done, tmp_path):
+    config = json.loads((done / runs.CONFIG).read_text())
+    (tmp_path / runs.CONFIG).write_text(json.dumps({**config, field: value}))
     with pytest.raises(DataError, match=rf"config\.json is damaged: {field}"):
         runs.RunFolder(tmp_path).begun()
 

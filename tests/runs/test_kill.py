@@ -49,16 +49,17 @@ def half_removed(path: Path) -> None:
 # What dies where: at the n-th call of a function, of which `instead` has done a part. A step is amid a batch or an
 # epoch. The product knows nothing of this: the process replaces the function at which it is to die.
 MOMENTS: dict[str, tuple[Any, str, int, Callable[..., None] | None]] = {
-    "stream": (Learner, "observe", 3, None),
     "step of the stream": (torch.Tensor, "backward", 2, None),
     "step on the memory": (torch.Tensor, "backward", 4, None),
     "evaluation": (Recorder, "evaluate", 3, None),
     "half an event": (runs.RunFolder, "append", 5, half_line),
     "before a rename": (os, "replace", 9, None),
-    "first rename": (os, "replace", 1, None),
     "clearing away": (checkpoint, "remove_save", 1, half_removed),
-    "clearing away the older run": (runs, "remove_save", 1, half_removed),
     "finishing": (Checkpoint, "remove", 1, None),
+}
+OF_FORCE = {
+    "clearing away the older run": (runs, "remove_save", 1, half_removed),
+    "first rename": (os, "replace", 1, None),
 }
 
 
@@ -66,7 +67,7 @@ def work(argv: list[str], moment: str | None) -> None:
     """What a process does."""
     torch.set_num_threads(1)
     if moment is not None:
-        owner, name, n, instead = MOMENTS[moment]
+        owner, name, n, instead = {**MOMENTS, **OF_FORCE}[moment]
         original, calls = getattr(owner, name), []
 
         def dying(*args: Any, **kwargs: Any) -> Any:
@@ -116,7 +117,7 @@ def test_killed_at_any_moment_a_run_ends_in_the_same_bits(moment, whole, tmp_pat
 def test_killed_while_force_replaces_a_run_the_new_one_ends_in_the_same_bits(whole, tmp_path):
     words = [*TINY, "--out", str(tmp_path / "run")]
     assert run(*words, "--noise", "sym-20", kill="evaluation") == KILLED
-    for moment in ("clearing away the older run", "first rename"):
+    for moment in OF_FORCE:
         assert run(*words, "--force", kill=moment) == KILLED
     assert run(*words, "--force") == 0
     assert_same_end(tmp_path / "run", whole)

@@ -10,24 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from puridiver import data, plugins
+from puridiver import data
 from puridiver.data import DataSource, ImageSet, from_arrays
 from puridiver.options import recipe
 from puridiver.runs.config import Role, RunConfig, command_for, place_in_record
-from puridiver.runs.folder import RunFolder
 from puridiver.runs.resolve import resolve, resolve_run_stream, run_id, shortened
 from puridiver.streams import make_stream
 from tests.learner_samples import patterns
-from tests.runs.samples import DIGITS, experiment, tiny_config
-
-PLUGIN = """
-import puridiver
-from puridiver.memory.reservoir import Reservoir
-
-@puridiver.register
-class Mine(Reservoir):
-    name = "mine"
-"""
+from tests.runs.samples import DIGITS
 
 
 def identity(**changes: Any) -> str:
@@ -85,18 +75,6 @@ def test_noise_matrices_and_manifests_are_known_by_what_they_hold(tmp_path):
         make_stream(DIGITS, seed=seed, n_tasks=2).save(tmp_path / f"s-{seed}.json")
     each, one = str(tmp_path / "s-{seed}.json"), str(tmp_path / "s-0.json")
     assert identity(stream=each, seed=0) == identity(stream=one) != identity(stream=each, seed=1)
-
-
-@pytest.mark.usefixtures("forgotten_plugins")
-def test_a_plugin_is_kept_and_named(tmp_path):
-    (tmp_path / "mine.py").write_text(PLUGIN)
-    plugins.add(str(tmp_path / "mine.py"))
-    summary = experiment(tiny_config(sampler="mine")).run(tmp_path / "run")
-    begun = RunFolder(tmp_path / "run").begun()
-    assert begun is not None
-    assert begun.plugins == {"mine.py": PLUGIN}
-    assert summary["command"].endswith("--plugin mine.py")
-    assert list(summary["plugins"]) == ["sampler mine"]
 
 
 # Defaults ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Accuracy at the end, over the tasks and over the whole stream, and what is lost of earlier tasks."""
+"""Accuracy at the end, over the tasks, over the whole stream and on its samples; what is lost of earlier tasks."""
 
 from __future__ import annotations
 
@@ -35,6 +35,12 @@ def anytime_area(record: Record) -> float:
 def anytime_seen_area(record: Record) -> float:
     """The same area, on classes of which a label has come: A_AUC of the i-Blurry protocol (Koh et al., 2022)."""
     return area(record, "seen_accuracy")
+
+
+@metric("live accuracy")
+def live_accuracy(record: Record) -> float:
+    """The share of stream samples whose true label was predicted before the sample was learnt (prequential)."""
+    return record.values("live_accuracy")[-1]
 
 
 @metric("accuracy of the best memory epoch of the last task")
