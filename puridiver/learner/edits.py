@@ -5,13 +5,14 @@ Memory training reads the memory, so corrections and removals wait for its end; 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from puridiver.errors import few
 from puridiver.learner import inputs
 from puridiver.learner.inputs import Label, SourceId
 from puridiver.memory import Samples
@@ -81,6 +82,40 @@ class Edits:
         self._forget_ids(named - held)
         self._wait(dict.fromkeys(sorted(named & held), Edit(forget=True)))
         return len(named & held)
+
+    def remove_class(self, label: Label) -> None:
+        learner = self._learner
+        (label,) = inputs.as_labels([label], 1, "label")
+        if label not in learner.class_ids or len(learner.classes) == 1:
+            known = few(map(repr, learner.classes)) or "(none yet)"
+            raise ValueError(f"label should be one of the classes {known}, and not the last one, but got {label!r}")
+        learner.consolidating.abandon("removing a class")
+        number = learner.class_ids[label]
+        classes = learner.classes[:number] + learner.classes[number + 1 :]
+        learner.memory.drop_class(number, learner.trainer.keeps_logits)
+        learner.trainer.drop_class(number)
+        learner.predictor.drop_class(number, classes)
+        learner.seen_of = Counter({k - (k > number): n for k, n in learner.seen_of.items() if k != number})
+        learner.classes, learner.class_ids = classes, {label: number for number, label in enumerate(classes)}
+
+    def resize(self, places: int) -> None:
+        learner = self._learner
+        if places < learner.capacity:
+            learner.consolidating.abandon("making the memory smaller")
+        if learner.seen:
+            with learning():
+                learner.memory.resize(places, learner.moment(), learner.trainer.on_candidates)
+        else:
+            learner.memory.resize(places)
+        learner.capacity = places
+
+    def remember_ids(self, arrivals: range, ids: list[SourceId]) -> None:
+        """Note the caller's ids of samples; old ones of evicted samples go now and then."""
+        learner = self._learner
+        learner.source_ids |= zip(arrivals, ids, strict=True)
+        if len(learner.source_ids) > learner.capacity + 2 * REMEMBERED_IDS:  # each time a GPU has to be waited for
+            recent = list(learner.source_ids.items())[-REMEMBERED_IDS:]
+            learner.source_ids = dict(sorted({**learner.held_ids(), **dict(recent)}.items()))
 
     def apply(self) -> None:
         """Apply what waits; a consolidation has ended."""

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from puridiver import discovery, plugins
-from puridiver.errors import DataError, few, first_line
+from puridiver.errors import DataError, first_line
 from puridiver.learner import inputs, sources, storage
 from puridiver.learner.audit import AuditRow, audit_rows
 from puridiver.learner.consolidation import Consolidations
-from puridiver.learner.edits import REMEMBERED_IDS, Corrected, Edits
+from puridiver.learner.edits import Corrected, Edits
 from puridiver.learner.inputs import Label, SourceId
 from puridiver.learner.lock import FairLock, exclusive
 from puridiver.learner.monitor import Monitor
@@ -187,10 +187,7 @@ class Learner:
         arrivals = range(first, self.seen)
         self.predictor.publish(learnt_online=self._trainer.learns_online)
         if ids is not None:  # not before: if learning fails, the next samples would inherit them
-            self.source_ids |= zip(arrivals, ids, strict=True)
-        if len(self.source_ids) > self.capacity + 2 * REMEMBERED_IDS:  # at every batch the host would wait for a GPU
-            recent = list(self.source_ids.items())[-REMEMBERED_IDS:]
-            self.source_ids = dict(sorted({**self.held_ids(), **dict(recent)}.items()))
+            self.edits.remember_ids(arrivals, ids)
         p_right = np.full(len(labels), np.nan, np.float32)
         suggested = list(labels)
         if judge:
@@ -342,18 +339,7 @@ class Learner:
 
         During a consolidation this is a `ConsolidatingError`.
         """
-        (label,) = inputs.as_labels([label], 1, "label")
-        if label not in self.class_ids or len(self.classes) == 1:
-            known = few(map(repr, self.classes)) or "(none yet)"
-            raise ValueError(f"label should be one of the classes {known}, and not the last one, but got {label!r}")
-        self.consolidating.abandon("removing a class")
-        number = self.class_ids[label]
-        classes = self.classes[:number] + self.classes[number + 1 :]
-        self.memory.drop_class(number, self.trainer.keeps_logits)
-        self.trainer.drop_class(number)
-        self.predictor.drop_class(number, classes)
-        self.seen_of = Counter({k - (k > number): n for k, n in self.seen_of.items() if k != number})
-        self.classes, self.class_ids = classes, {label: number for number, label in enumerate(classes)}
+        self.edits.remove_class(label)
 
     @exclusive
     def resize(self, memory: int) -> None:
@@ -361,15 +347,7 @@ class Learner:
 
         A smaller memory is a `ConsolidatingError` during a consolidation.
         """
-        places = inputs.as_whole(memory, "memory", 1, " sample")
-        if places < self.capacity:
-            self.consolidating.abandon("making the memory smaller")
-        if self.seen:
-            with learning():
-                self.memory.resize(places, self.moment(), self.trainer.on_candidates)
-        else:
-            self.memory.resize(places)
-        self.capacity = places
+        self.edits.resize(inputs.as_whole(memory, "memory", 1, " sample"))
 
     @exclusive
     def held_ids(self) -> dict[int, SourceId]:

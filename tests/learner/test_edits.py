@@ -11,7 +11,7 @@ import torch
 
 from puridiver import Learner
 from puridiver.errors import DataError
-from puridiver.learner import learner as learner_module
+from puridiver.learner import edits as edits_module
 from puridiver.learner import storage
 from puridiver.memory import SAMPLERS
 from puridiver.trainers import TRAINERS
@@ -78,7 +78,7 @@ def test_images_that_do_not_fit_change_nothing() -> None:
 def test_ids_are_remembered_for_a_while_after_their_samples_are_dropped(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(learner_module, "REMEMBERED_IDS", 16)
+    monkeypatch.setattr(edits_module, "REMEMBERED_IDS", 16)
     learner = fed(96)
     assert len(learner.source_ids) <= learner.capacity + 2 * 16 + 8
     assert learner.held_ids() == {arrival: IDS[arrival] for arrival in held(learner)}
