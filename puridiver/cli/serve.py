@@ -13,7 +13,7 @@ from puridiver.cli.output import note, say
 from puridiver.errors import DataError, few
 from puridiver.files import read_regular
 from puridiver.learner.learner import Learner
-from puridiver.runtime.device import choose_runtime, steady_threads
+from puridiver.runtime.device import choose_runtime, steady_heap, steady_threads
 
 TOKEN = "PURIDIVER_TOKEN"
 EXTRA = "the service needs FastAPI and uvicorn: pip install 'puridiver[serve]'"
@@ -69,6 +69,7 @@ def serve(
     make = _maker(folder, learner, device, new, set_)
     policy = Policy(every, minutes, drift, epochs, queue, checkpoint_seconds, keep)
     runtime = choose_runtime(device)
+    steady_heap()
     engine = Engine(folder, make, policy, device)
     with steady_threads(runtime.device, engine.learner.network):
         say(f"serving {folder} at http://{host}:{port}; {engine.learner.seen:,} samples learnt so far")
