@@ -1,8 +1,8 @@
 """Load a service, kill it, account for every acknowledged sample, and write the figures as a table of docs/service.md.
 
-python tools/load_test.py                                   all three parts, about 90 minutes
+python tools/load_test.py                                   all three parts, about 75 minutes
 python tools/load_test.py kills --kills 200                 kill -9 under load; compare with a service never killed
-python tools/load_test.py rate double --rate 20 --minutes 30
+python tools/load_test.py rate double --rate 16 --minutes 30
 """
 
 from __future__ import annotations
@@ -177,12 +177,11 @@ class Load:
     def figures(self) -> dict[str, Any]:
         ms = {"observe": self.observed, "predict": [t for t, _ in self.predicted]}
         ms["predict while training"] = [t for t, training in self.predicted if training]
-        held = np.array(self.held)[np.isfinite(self.held)]
-        tenth = max(1, len(held) // 10)
+        quarters = np.array_split(np.array(self.held)[np.isfinite(self.held)], 4)
         return {
             "acknowledged": BATCH * len(self.acknowledged), "refused": self.refused,
             "ms": {name: (np.quantile(t, [0.5, 0.99]) * 1e3).round(1).tolist() for name, t in ms.items() if t},
-            "MiB": [round(float(part.mean())) for part in (held[tenth : 2 * tenth], held[-tenth:]) if len(part)],
+            "MiB": [round(float(quarter.mean())) for quarter in quarters if len(quarter)],
         }  # fmt: skip
 
 
@@ -292,7 +291,7 @@ def table(record: dict[str, Any]) -> str:
     for name in ("observe", "predict", "predict while training"):
         add(f"`{name.split(' ')[0]}`{name.removeprefix(name.split(' ')[0])}, 16 images: median, 99th percentile (ms)",
             lambda r, name=name: ", ".join(map(str, r["ms"].get(name, []))))  # fmt: skip
-    add("memory of the process after warming up, at the end (MiB)", lambda r: ", ".join(map(str, r["MiB"])))
+    add("memory of the process, mean of each quarter of the time (MiB)", lambda r: ", ".join(map(str, r["MiB"])))
     add("seconds from a kill to the next answer, imports left out", lambda r: r.get("restart_seconds"))
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join([*lines, "", f"Measured on {record['machine']}."]) + "\n"
@@ -302,12 +301,19 @@ def _count(part: dict[str, Any]) -> int | None:
     return len(part["differing"]) if "differing" in part else None
 
 
+def write(record: dict[str, Any], place: Path, page: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(json.dumps(record, indent=1) + "\n")
+    text = page.read_text()
+    page.write_text(text.partition(BEGIN)[0] + BEGIN + table(record) + END + text.partition(END)[2])
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="default: all")
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--alive", type=float, default=3.0, help="most seconds between start and kill")
-    parser.add_argument("--rate", type=float, default=20.0, help="samples a second")
+    parser.add_argument("--rate", type=float, default=16.0, help="samples a second")
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--machine", default=f"{len(os.sched_getaffinity(0))} cores, {platform.machine()}")
     parser.add_argument("--record", type=Path, default=RECORD)
@@ -320,10 +326,7 @@ def main(argv: list[str] | None = None) -> int:
         for part in args.parts or PARTS:
             record[part] = PARTS[part](args, Path(folder))
             print(part, json.dumps(record[part]), flush=True)
-    args.record.parent.mkdir(parents=True, exist_ok=True)
-    args.record.write_text(json.dumps(record, indent=1) + "\n")
-    text = args.page.read_text()
-    args.page.write_text(text.partition(BEGIN)[0] + BEGIN + table(record) + END + text.partition(END)[2])
+            write(record, args.record, args.page)
     return int(any(record[part]["lost"] or record[part].get("differing") for part in args.parts or PARTS))
 
 

@@ -14,7 +14,7 @@ from puridiver.discovery import import_extra
 from puridiver.errors import DataError, few
 from puridiver.files import read_regular
 from puridiver.learner.learner import Learner
-from puridiver.runtime.device import choose_runtime, steady_threads
+from puridiver.runtime.device import choose_runtime, steady_heap, steady_threads
 
 TOKEN = "PURIDIVER_TOKEN"
 
@@ -65,6 +65,7 @@ def serve(
     make = _maker(folder, learner, device, new, set_)
     policy = Policy(every, minutes, drift, epochs, queue, checkpoint_seconds, keep)
     runtime = choose_runtime(device)
+    steady_heap()
     engine = Engine(folder, make, policy, device)
     with steady_threads(runtime.device, engine.learner.network):
         say(f"serving {folder} at http://{host}:{port}; {engine.learner.seen:,} samples learnt so far")

@@ -1,6 +1,7 @@
 """Device, precision, memory format and threads: this module alone decides them. One code path serves CPU and GPU."""
 
 import contextlib
+import ctypes
 import logging
 import platform
 import re
@@ -143,6 +144,23 @@ def steady_threads(device: torch.device, network: str) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def steady_heap() -> None:
+    """Let all threads allocate from one heap, and large tensors outside it; call it before threads start.
+
+    Else what training frees stays in pieces in a heap of its thread: a service grew by 2 to 12 MiB a minute.
+    """
+    one_heap, large, kept_on_top = (-8, 1), (-3, 4 << 20), (-1, 64 << 20)  # glibc's numbers of these settings
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        for setting in (one_heap, large, kept_on_top):
+            ctypes.CDLL(None).mallopt(*setting)
+
+
+def release_freed_memory() -> None:
+    """Give the system back what is freed, also between pieces that are in use."""
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def describe_device(device: torch.device) -> str:

@@ -22,13 +22,14 @@ from puridiver.errors import DataError
 from puridiver.files import file_lock, make_folder
 from puridiver.learner.learner import Learner
 from puridiver.learner.snapshot import Snapshot
+from puridiver.runtime.device import release_freed_memory
 from puridiver.service.intake import Intake, Policy, Progress, by_name
 from puridiver.service.log import Log, Place, Record
 from puridiver.service.snapshots import Snapshots
 
 logger = logging.getLogger(__name__)
 
-RESULTS = 1_000  # records whose results are remembered, the newest
+RESULTS = 32_000  # weight of the results that are remembered, the newest: a verdict weighs 1
 POINTS = 400  # of the curves
 REVIEW_SECONDS = 2.0  # that a review is not made anew
 
@@ -61,6 +62,7 @@ class Engine(Intake):
         self.tail = Progress(self.done.seq, self.done.seen, self.done.since, classes)
         self.keys.update(note.get("keys", {}))
         self.results: OrderedDict[int, dict[str, Any]] = OrderedDict()
+        self._remembered = 0  # weight of these
         self.figures = {"lowest": None, "rate": None, "speed": (0.0, 0.0), "curve": []} | note.get("figures", {})
         self._stopping = False
         self._checkpointed = self._consolidated = time.monotonic()
@@ -138,14 +140,18 @@ class Engine(Intake):
             self.waiting -= n
             self.done.follow(record)
             self._note_speed(n, time.monotonic() - start)
-            self.results[record["seq"]] = result
-            if len(self.results) > RESULTS:
-                self.results.popitem(last=False)
+            self._remember(record["seq"], result)
             self._changed.notify_all()
         if record["kind"] in ("consolidate", "restore"):
             self._consolidated, self.figures["lowest"] = time.monotonic(), None
             self.checkpoint()
         return True
+
+    def _remember(self, seq: int, result: dict[str, Any]) -> None:
+        self.results[seq] = result
+        self._remembered += _weight(result)
+        while self._remembered > RESULTS:
+            self._remembered -= _weight(self.results.popitem(last=False)[1])
 
     def _applied(self, record: Record, place: Place) -> dict[str, Any] | None:
         """What a record comes to; None for a consolidation that was left."""
@@ -221,6 +227,7 @@ class Engine(Intake):
             except OSError as error:
                 logger.warning("no snapshot could be written: %s", error)
                 self.problems["snapshot"] = str(error)
+        release_freed_memory()
 
     def _write_snapshot(self) -> None:
         begun, self._checkpointed = self.learner.consolidating.begun, time.monotonic()
@@ -295,3 +302,7 @@ class Engine(Intake):
             }
             for row in rows
         ]  # fmt: skip
+
+
+def _weight(result: dict[str, Any]) -> int:
+    return 16 + sum(len(each) for each in result.values() if isinstance(each, list))

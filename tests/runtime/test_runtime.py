@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import logging
+import platform
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from puridiver import Learner
 from puridiver.memory import SAMPLERS
 from puridiver.options import owners
 from puridiver.runtime import capture, plans
-from puridiver.runtime.device import Runtime, choose_runtime, steady_threads
+from puridiver.runtime.device import Runtime, choose_runtime, release_freed_memory, steady_threads
 from puridiver.runtime.plans import PlanRunner, captured
 from puridiver.trainers import TRAINERS, NoiseHint
 from tests.learner_samples import SHAPE, TINY, patterns
@@ -247,3 +249,18 @@ def test_a_run_goes_on_capturing_after_a_capture_that_failed() -> None:
             runner(torch.ones(5, n, dtype=torch.int64), n)
     assert counted.item() == 4 * 5 * (1 + 2)
     assert all(loop.graph is not None for loop in runner._loops.values())
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library gives memory back by itself")
+def test_memory_freed_between_what_is_kept_goes_back_to_the_system() -> None:
+    def resident() -> int:
+        """MiB that the process holds."""
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 >> 20
+
+    blocks = [bytes(20_000) for _ in range(5_000)]  # 95 MiB
+    kept = blocks[::50]
+    del blocks
+    before = resident()
+    release_freed_memory()
+    assert before - resident() > 50
+    assert len(kept) == 100

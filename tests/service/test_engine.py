@@ -134,6 +134,17 @@ def test_results_tell_what_became_of_a_change(tmp_path: Path, engine_in: Open) -
     assert observed["first"] in found["applied"] + found["dropped"]
 
 
+def test_old_results_go_by_the_number_of_their_verdicts(
+    tmp_path: Path, engine_in: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("puridiver.service.engine.RESULTS", 3 * (16 + 8))
+    engine = engine_in(tmp_path, Policy(every=0))
+    for images, labels in batches(5):
+        engine.observe(images, labels, None, None)
+    assert engine.drain(60)
+    assert list(engine.results) == [3, 4, 5]
+
+
 def test_what_cannot_be_used_changes_nothing(tmp_path: Path, engine_in: Open) -> None:
     engine = engine_in(tmp_path, start=False)
     images, labels = batches(1)[0]
