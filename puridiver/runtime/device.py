@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import logging
+import os
 import platform
 import re
 import threading
@@ -147,10 +148,12 @@ def steady_threads(device: torch.device, network: str) -> Iterator[None]:
 
 
 def steady_heap() -> None:
-    """Let all threads allocate from one heap, and large tensors outside it; call it before threads start.
+    """Keep a process that trains for months at one size; call it before threads start and networks run.
 
-    Else what training frees stays in pieces in a heap of its thread: a service grew by 2 to 12 MiB a minute.
+    All threads allocate from one heap, and large tensors outside it: else what training frees stays in pieces in a heap
+    of its thread. oneDNN keeps the code it compiled for fewer shapes, since sets and batches have ever new sizes.
     """
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
     one_heap, large, kept_on_top = (-8, 1), (-3, 4 << 20), (-1, 64 << 20)  # glibc's numbers of these settings
     with contextlib.suppress(OSError, AttributeError):  # another C library
         for setting in (one_heap, large, kept_on_top):
