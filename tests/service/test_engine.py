@@ -207,7 +207,7 @@ def test_it_rolls_back_and_goes_on_and_does_so_again_after_a_crash(tmp_path: Pat
     name, then = engine.snapshots.listing()[0]["id"], tensors_of(engine.learner)
     fill(engine, 9, first=4)
     assert engine.drain(60)
-    engine.figures["curve"] = [engine.figures["curve"][0] | {"samples_seen": seen} for seen in (24, 72)]
+    engine.figures["curve"] = [engine.figures["curve"][0] | {"when": 0.0, "samples_seen": seen} for seen in (24, 72)]
     assert engine.restore(name, None)["seen"] == 32
     assert engine.drain(60)
     assert [point["samples_seen"] for point in engine.figures["curve"]] == [24, 32]
