@@ -4,7 +4,7 @@ puridiver serve shop --image-size 32            in one terminal
 python examples/stream_folder.py pictures/      in another
 
 It sends the images in random order, shows the labels that look wrong on arrival, and may be stopped and started again:
-a file that the service has acknowledged is not learnt twice.
+while the folder stays as it is, a file that the service has acknowledged is not learnt twice.
 """
 
 import argparse

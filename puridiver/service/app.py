@@ -12,6 +12,8 @@ from importlib.resources import files
 from typing import Annotated, Any
 
 import numpy as np
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from fastapi import Depends, FastAPI, Header, HTTPException, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
@@ -151,6 +153,7 @@ def _add_learning(app: FastAPI, engine: Engine) -> None:
 def _add_reading(app: FastAPI, engine: Engine, timer: Timer, registry: CollectorRegistry) -> None:
     """The routes that change nothing."""
     page = (files("puridiver.service") / "page.html").read_text()
+    threads = CapacityLimiter(8)  # of predictions alone: those of the other routes may all wait for the disk
 
     def answer(images: np.ndarray, probabilities: bool) -> models.Predictions:
         predictor = engine.predictor
@@ -170,8 +173,8 @@ def _add_reading(app: FastAPI, engine: Engine, timer: Timer, registry: Collector
     @app.post("/predict", responses=_told(409, 415, 503), openapi_extra=bodies.described(bodies.Images))
     async def predict(request: Request, probabilities: bool = False) -> models.Predictions:
         """The most likely label of each image. It waits neither for learning nor for the disk."""
-        _, images = await bodies.read(request, bodies.Images, engine.learner.input_shape)
-        return await run_in_threadpool(answer, images, probabilities)
+        _, images = await bodies.read(request, bodies.Images, engine.learner.input_shape, threads)
+        return await run_sync(answer, images, probabilities, limiter=threads)
 
     @app.get("/review")
     def review(limit: Annotated[int, Query(ge=1, le=200)] = 20) -> list[models.Doubt]:
@@ -190,7 +193,7 @@ def _add_reading(app: FastAPI, engine: Engine, timer: Timer, registry: Collector
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/healthz", responses=_told(503))
-    def healthz() -> dict[str, str]:
+    async def healthz() -> dict[str, str]:
         """Whether it learns and answers."""
         if engine.failure:
             raise HTTPException(503, f"the worker has stopped: {engine.failure}")

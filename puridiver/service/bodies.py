@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from fastapi import HTTPException, Request
-from fastapi.concurrency import run_in_threadpool
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from starlette.datastructures import UploadFile
@@ -67,17 +68,19 @@ def described(body: type[Images]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": kinds}}
 
 
-async def read(request: Request, kind: type[Body], shape: tuple[int, ...]) -> tuple[Body, np.ndarray]:
+async def read(
+    request: Request, kind: type[Body], shape: tuple[int, ...], limiter: CapacityLimiter | None = None
+) -> tuple[Body, np.ndarray]:
     """The fields of a request and its images, uint8 (N, H, W, C), or vectors, float32 (N, d).
 
-    A `ValueError` names what cannot be used.
+    A `ValueError` names what cannot be used. It is decoded in a thread of the `limiter`, or of all routes.
     """
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media == "multipart/form-data":
-        return await run_in_threadpool(_from_form, await _form(request), kind, shape)
+        return await run_sync(_from_form, await _form(request), kind, shape, limiter=limiter)
     if media != "application/json":
         raise HTTPException(415, f"send application/json or multipart/form-data, but not {media or 'nothing'}")
-    return await run_in_threadpool(_from_json, await request.body(), kind, shape)
+    return await run_sync(_from_json, await request.body(), kind, shape, limiter=limiter)
 
 
 async def _form(request: Request) -> list[tuple[str, str | bytes, str]]:

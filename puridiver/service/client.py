@@ -48,6 +48,7 @@ class Client:
             raise ValueError(f"url should be like http://127.0.0.1:8000, but got {url!r}")
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._connection, self.patience = kind(parts.hostname, parts.port, timeout=timeout), patience
+        self._prefix = parts.path.rstrip("/")  # of a proxy
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def __enter__(self) -> Self:
@@ -115,13 +116,13 @@ class Client:
         return self._ask("POST", path, body, {"Idempotency-Key": key or uuid.uuid4().hex})
 
     def _ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
-        content = None if body is None else json.dumps(body).encode()
+        content = None if body is None else json.dumps(body, default=_number).encode()
         sent = {**self._headers, "Content-Type": "application/json", **(headers or {})}
         end = time.monotonic() + self.patience
         while True:
             pause = 0.2
             try:
-                self._connection.request(method, path, content, sent)
+                self._connection.request(method, self._prefix + path, content, sent)
                 answer = self._connection.getresponse()
                 found = answer.read()
                 if answer.status < 300:
@@ -154,7 +155,14 @@ def _npy(array: np.ndarray) -> bytes:
 
 
 def _plain(values: Any) -> list[Any]:
-    return values.tolist() if isinstance(values, np.ndarray) else list(values)
+    return values.tolist() if hasattr(values, "tolist") else list(values)
+
+
+def _number(value: Any) -> Any:
+    """A number of NumPy or torch as Python's own."""
+    if hasattr(value, "item"):
+        return value.item()
+    raise ValueError(f"labels and ids should be strings or numbers, but got a {type(value).__name__}")
 
 
 def _detail(content: bytes) -> str:

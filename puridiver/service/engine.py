@@ -165,6 +165,8 @@ class Engine(Intake):
                 return {"forgotten": sum(self.learner.forget(keys, by_id=by_id) for keys, by_id in named)}
             case "restore":
                 self.learner = self.snapshots.load(record["snapshot"], self.device)
+                curve = self.figures["curve"]
+                self.figures["curve"] = [each for each in curve if each["samples_seen"] <= self.learner.seen]
                 return {}
             case _:
                 return {} if self._train(record["epochs"]) else None

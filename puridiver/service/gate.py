@@ -28,7 +28,8 @@ class Gate:
     def __init__(self, app: ASGIApp, token: str | None, most_bytes: int, host: str, timer: Timer) -> None:
         self.app, self.most_bytes, self.timer = app, most_bytes, timer
         self.token = None if token is None else f"Bearer {token}".encode()
-        self.hosts = {*LOCAL, host} if host in LOCAL else None  # a public service may have any name
+        # Against pages whose name points here. A public service may have any name, and such a page has no token.
+        self.hosts = LOCAL if host in LOCAL and token is None else None
 
     def refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = dict(scope["headers"])

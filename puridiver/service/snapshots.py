@@ -34,6 +34,8 @@ class Snapshots:
 
     def __init__(self, service: Path, keep: int) -> None:
         self.folder, self.keep = service / FOLDER, keep
+        # A note never changes, and one with many keys takes 40 ms to read, in which nobody else gets far.
+        self._listed: dict[str, dict[str, Any]] = {}
         make_folder(self.folder)
         self.sweep()  # what a crash left amid a write or a removal
 
@@ -42,14 +44,14 @@ class Snapshots:
 
     def listing(self) -> list[dict[str, Any]]:
         """What there is to roll back to, newest first."""
-        shown = ("when", "seen", "consolidations")
-        found = []
+        shown, known, found = ("when", "seen", "consolidations"), self._listed, {}
         for name in reversed(self.names()):
             with suppress(DataError, FileNotFoundError):  # removed meanwhile, or damaged
                 if name.endswith(BETWEEN):
-                    note = self.note(name)
-                    found.append({"id": name, **{field: note[field] for field in shown}})
-        return found
+                    note = known.get(name) or self.note(name)
+                    found[name] = {"id": name, **{field: note[field] for field in shown}}
+        self._listed = found
+        return list(found.values())
 
     def note(self, name: str) -> dict[str, Any]:
         path = self.folder / name / NOTE

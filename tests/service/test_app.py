@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import base64
 import io
+import json
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import pytest
+import torch
 from fastapi.testclient import TestClient
 from PIL import Image
 
@@ -207,11 +211,47 @@ def test_a_token_is_asked_for_where_there_is_one(tmp_path: Path) -> None:
         assert http.post("/predict", json=body, headers={"Authorization": "Bearer secret"}).status_code == 409
 
 
+def test_a_service_with_a_token_answers_behind_a_proxy_on_its_own_machine(tmp_path: Path) -> None:
+    app = make_app(Engine(tmp_path, tiny, Policy(), "cpu"), token="secret")
+    with TestClient(app, base_url="http://shop.example", headers={"Authorization": "Bearer secret"}) as http:
+        assert http.get("/status", headers={"Origin": "https://shop.example"}).status_code == 200
+        assert http.get("/status", headers={"Origin": "https://evil.example"}).status_code == 403
+
+
+def test_predictions_and_health_wait_for_no_request_that_waits(served: Served) -> None:
+    with ThreadPoolExecutor(60) as pool, Client(served.url, timeout=20, patience=0) as client:
+        with served.engine._changed:  # as while a slow disk writes
+            waiting = [pool.submit(_status, served.url) for _ in range(60)]
+            time.sleep(1)
+            assert not any(each.done() for each in waiting)
+            assert len(client.predict(IMAGES)["labels"]) == len(IMAGES)
+            assert client._ask("GET", "/healthz") == {"status": "ok"}
+        assert all(each.result()["samples_seen"] == 80 for each in waiting)
+
+
+def _status(url: str) -> dict[str, Any]:
+    with Client(url) as client:
+        return client.status()
+
+
 def test_the_client_does_all_of_it(served: Served, tmp_path: Path) -> None:
     with Client(served.url) as client:
         _use(client, served, tmp_path)
     with pytest.raises(OSError, match=r"refused"):
         Client("127.0.0.1:9", patience=0).status()
+
+
+def test_the_client_takes_numbers_of_numpy_and_torch_and_the_path_of_a_proxy() -> None:
+    client = Client("http://shop.example/learner/")
+    with mock.patch.object(client, "_connection") as connection:
+        connection.getresponse.return_value.status = 200
+        connection.getresponse.return_value.read.return_value = b"{}"
+        client.observe(IMAGES[:2], torch.tensor([3, 4]), ids=list(np.arange(2)))
+        method, path, content, _ = connection.request.call_args.args
+        sent = json.loads(content)
+        assert (method, path, sent["labels"], sent["ids"]) == ("POST", "/learner/observe?wait=0.0", [3, 4], [0, 1])
+        with pytest.raises(ValueError, match="strings or numbers, but got a object"):
+            client.observe(IMAGES[:1], [object()])
 
 
 def _use(client: Client, served: Served, tmp_path: Path) -> None:

@@ -206,8 +206,11 @@ def test_it_rolls_back_and_goes_on_and_does_so_again_after_a_crash(tmp_path: Pat
     engine.checkpoint()
     name, then = engine.snapshots.listing()[0]["id"], tensors_of(engine.learner)
     fill(engine, 9, first=4)
+    assert engine.drain(60)
+    engine.figures["curve"] = [engine.figures["curve"][0] | {"when": 0.0, "samples_seen": seen} for seen in (24, 72)]
     assert engine.restore(name, None)["seen"] == 32
     assert engine.drain(60)
+    assert [point["samples_seen"] for point in engine.figures["curve"]] == [24, 32]
     assert not differing(tensors_of(engine.learner), then)
     images, labels = batches(1)[0]
     assert engine.observe(images, labels, None, None)["first"] == 32
@@ -436,3 +439,31 @@ def test_a_repeated_change_gets_its_first_answer_whatever_has_changed_meanwhile(
     assert (again.consolidate(None, "train"), again.restore(name, "back")) == (trained, restored)
     with pytest.raises(ValueError, match="'back' belongs to another request"):
         again.restore(again.snapshots.names()[0], "back")
+
+
+def test_what_was_forgotten_is_gone_once_the_log_and_older_snapshots_are_removed(
+    tmp_path: Path, engine_in: Open
+) -> None:
+    engine = engine_in(tmp_path, Policy(every=0))
+    image, rest = batches(1)[0][0][:1], batches(3)[1:]
+    engine.observe(image, ["cat"], ["me"], None)
+    for images, labels in rest:
+        engine.observe(images, labels, None, None)
+    engine.checkpoint()
+    engine.forget([], ["me"], None)
+    assert engine.drain(60)
+    engine.close()
+    assert _holds(tmp_path, image)
+    shutil.rmtree(tmp_path / "log")
+    for name in engine.snapshots.names()[:-1]:
+        shutil.rmtree(tmp_path / "snapshots" / name)
+    again = engine_in(tmp_path)
+    assert again.learner.held_ids() == engine.learner.held_ids()
+    assert "me" not in again.learner.held_ids().values()
+    assert again.observe(*rest[0], None, None)["first"] == 17
+    assert again.drain(60)
+    assert not _holds(tmp_path, image)
+
+
+def _holds(folder: Path, image: np.ndarray) -> bool:
+    return any(image.tobytes() in path.read_bytes() for path in folder.rglob("*") if path.is_file())
