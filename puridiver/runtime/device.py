@@ -6,6 +6,7 @@ import logging
 import os
 import platform
 import re
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -158,6 +159,13 @@ def steady_heap() -> None:
     with contextlib.suppress(OSError, AttributeError):  # another C library
         for setting in (one_heap, large, kept_on_top):
             ctypes.CDLL(None).mallopt(*setting)
+
+
+def step_back() -> None:
+    """Lower the priority of this thread, so that it yields its core to threads that somebody waits for (Linux)."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
 
 
 def release_freed_memory() -> None:

@@ -22,7 +22,7 @@ from puridiver.errors import DataError
 from puridiver.files import file_lock, make_folder
 from puridiver.learner.learner import Learner
 from puridiver.learner.snapshot import Snapshot
-from puridiver.runtime.device import release_freed_memory
+from puridiver.runtime.device import release_freed_memory, step_back
 from puridiver.service.intake import Intake, Policy, Progress, by_name
 from puridiver.service.log import Log, Place, Record
 from puridiver.service.snapshots import Snapshots
@@ -102,6 +102,7 @@ class Engine(Intake):
     # The worker -------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
+        step_back()
         try:
             while not self._stopping:
                 with self._changed:
