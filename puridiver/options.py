@@ -77,6 +77,7 @@ SHARED: dict[str, Option] = {
         ("never", "after_first_consolidation", "always"),
     ),
     "replay_size": Option(0, "memory samples that join a stream batch (0: as many as `batch_size`)", low=0),
+    "replay_view": Option("strong", "augmentation of memory samples that join stream batches", ("strong", "none")),
     "online_targets": Option(
         "given", "what a stream batch teaches: its labels, or the classes that are likely given image and label",
         ("given", "verdict"),

@@ -207,7 +207,7 @@ class Learner:
         )
         replayed = None
         if replays and len(memory.samples) and trainer.learns_online and trainer.replay_size:
-            replayed = memory.replay(trainer.replay_size, trainer.strong_view, generator, trainer.replay_ahead)
+            replayed = memory.replay(trainer.replay_size, trainer.replay_view, generator, trainer.replay_ahead)
         full = len(memory.samples) == memory.capacity
         freeze = options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and full
         refines = options.online_targets == "verdict"

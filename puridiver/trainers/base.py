@@ -252,6 +252,10 @@ class Trainer(ABC):
         """How memory training augments what it learns labels from."""
         return self.strong_view(images)
 
+    def replay_view(self, images: Tensor) -> Tensor:
+        """How memory samples are augmented that join stream batches."""
+        return self.strong_view(images) if self.options.replay_view == "strong" else images
+
     def probabilities(self, logits_of: Callable[[int], Tensor]) -> Tensor:
         """What the networks predict together, (N, C), from the logits of each: here the first network's alone."""
         return logits_of(0).softmax(dim=1)
