@@ -468,10 +468,10 @@ class Learner:
         self.sample_shape = self.input_shape
         if self.backbone is None:
             return choose_network(plugins.as_name(network), self.input_shape, self.runtime.device)
-        self.runtime.place(self.backbone.module)
         width = self.backbone.width(self.input_shape)  # also: can it take these images?
         if not self.backbone.is_frozen:
             return fine_tuned(self.backbone)
+        self.runtime.place(self.backbone.module)
         self.sample_shape = (width,)
         return choose_network("auto", self.sample_shape, self.runtime.device)
 

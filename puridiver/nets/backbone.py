@@ -199,7 +199,7 @@ def fine_tuned(backbone: Backbone) -> type[Network]:
 
         def __init__(self, n_classes: int, input_shape: tuple[int, ...], settings: Options) -> None:
             super().__init__()
-            self.module = copy.deepcopy(backbone.module).requires_grad_()
+            self.module = copy.deepcopy(backbone.module).cpu().requires_grad_()  # `Runtime.place` moves it
             self.head = Head(backbone.width(input_shape), n_classes, settings)
 
         @classmethod

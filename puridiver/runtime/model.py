@@ -110,17 +110,19 @@ class TrainableModel:
 
     # Passes ----------------------------------------------------------------------------------------------------
 
-    def logits(self, images: Tensor, train_norm: bool = True) -> Tensor:
+    def logits(self, images: Tensor, train_norm: bool = True, renew: bool = True) -> Tensor:
         """Logits with gradients, float32, of uint8 images, or of floats that `to_float` has scaled.
 
-        BatchNorm goes by the batch, or by its running statistics.
+        BatchNorm goes by the batch, or by its running statistics. A second pass before the same step does not `renew`
+        the copies of the weights: the first one's gradient needs them as they are.
         """
         x = to_float(images) if images.dtype == torch.uint8 else images
         self.network.train(train_norm)
         if not self.shadows:
             with self._precision():
                 return self.network(x).logits.float()
-        self._renew_shadows(self._masters)
+        if renew:
+            self._renew_shadows(self._masters)
         found: Outputs = functional_call(self.network, self.shadows, (x.to(self.dtype),))
         return found.logits
 

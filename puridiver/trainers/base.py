@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from itertools import count
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -173,12 +173,14 @@ class Trainer(ABC):
             images = augment.crop_flip(images, plan[mixing:].view(3, n), self.options.crop_padding)
         images, targets = self.mixed(images, targets, plan[:mixing])
         batch = OnlineBatch(images, targets, n_stream, vectors)
-        loss, logits = self.online_loss(batch, partial(self._online_logits, model, train_norm))
+        calls = count()  # all of them see the same weights
+
+        def logits_of(part: Tensor) -> Tensor:
+            return model.logits(part, train_norm and len(part) > 1, renew=next(calls) == 0)
+
+        loss, logits = self.online_loss(batch, logits_of)
         model.step(loss)
         return Learnt(soft_cross_entropy(logits.detach(), targets).mean(), logits.detach())
-
-    def _online_logits(self, model: TrainableModel, train_norm: bool, images: Tensor) -> Tensor:
-        return model.logits(images, train_norm and len(images) > 1)
 
     def consolidate(self, memory: Samples, epochs: int, start: int = 0) -> Generator[int, None, None]:
         """Train on the memory, yielding after every epoch, with a fresh optimiser at the start and afterwards.
