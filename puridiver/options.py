@@ -102,7 +102,6 @@ SHARED: dict[str, Option] = {
         1, "networks of the last learning-rate minima of a consolidation whose mean predicts; not if the live network "
         "does", low=1, high=100
     ),
-    "mirror": Option(False, "predict by the mean of an image and its mirror image, in twice the time"),
     "alpha_loss": Option(
         "stream", "Eq. 3's loss: of the stream samples or of the mixed training batch [row 3]", ("stream", "mixed")
     ),

@@ -66,7 +66,6 @@ class Predictor:
     def __init__(self, trainer: Trainer, classes: Sequence[Label]) -> None:
         self._trainer, mode = trainer, trainer.options.online_prediction
         self.weighs = mode == "weighed" and trainer.learns_online  # else the live network does not change
-        self._mirrors = trainer.options.mirror and len(trainer.context.input_shape) == 3
         self._keeps, self._share = mode != "network", SNAPSHOT_SHARES[mode]
         self.needs_lock = trainer.runtime.device.type != "cpu"
         self._kept: _Kept | None = None
@@ -81,15 +80,10 @@ class Predictor:
         """Probabilities (N, C) of uint8 images, and the labels of their columns; `live` readers hold the lock."""
         answer = self._answer
         now, kept = (None, None) if live else (answer.now, answer.kept)
-        views = self._views(images)
-        found = self._probabilities(views, now)
-        if kept is not None:
-            found = joined(found, self._probabilities(views, kept.networks), kept.taught, answer.share)
-        return mean_of_views(found, len(images)), answer.labels
-
-    def _views(self, images: Tensor) -> Tensor:
-        """The images, and if it `mirrors` their mirror images after them."""
-        return torch.cat([images, images.flip(3)]) if self._mirrors else images
+        found = self._probabilities(images, now)
+        if kept is None:
+            return found, answer.labels
+        return joined(found, self._probabilities(images, kept.networks), kept.taught, answer.share), answer.labels
 
     def _probabilities(self, images: Tensor, ensemble: Ensemble | None = None) -> Tensor:
         """The mean answer of an ensemble, or the answer of the live networks, (N, C)."""
@@ -123,15 +117,11 @@ class Predictor:
         """What answers now, for any thread and for good; where `needs_lock`, the caller holds the lock."""
         answer, kept = self._answer, self._answer.kept
         now = self._frozen([self._snapshots()] if answer.now is None else answer.now)
+        if kept is None:
+            return FrozenAnswer(answer.labels, now)
         share = answer.share.clone() if isinstance(answer.share, Tensor) else answer.share
-        then, taught = (self._frozen(kept.networks), kept.taught.clone()) if kept else (now, None)
-
-        def probabilities(images: Tensor) -> Tensor:
-            views = self._views(images)
-            found = now(views) if taught is None else joined(now(views), then(views), taught, share)
-            return mean_of_views(found, len(images))
-
-        return FrozenAnswer(answer.labels, probabilities)
+        then, taught = self._frozen(kept.networks), kept.taught.clone()
+        return FrozenAnswer(answer.labels, lambda images: joined(now(images), then(images), taught, share))
 
     def _frozen(self, ensemble: Ensemble) -> Callable[[Tensor], Tensor]:
         """The mean answer of an ensemble in networks of its own."""
@@ -283,11 +273,6 @@ def joined(now: Tensor, then: Tensor, taught: Tensor, share: float | Tensor) -> 
     left = (now * taught).sum(dim=1, keepdim=True)
     then = left * then / then.sum(dim=1, keepdim=True).clamp(min=1e-12)
     return share * then + (1 - share) * now * taught + now * (1 - taught)
-
-
-def mean_of_views(probabilities: Tensor, n: int) -> Tensor:
-    """The mean answer for n images, (n, C), from that for each of their views, one view of all after the other."""
-    return probabilities if len(probabilities) == n else probabilities.view(-1, n, probabilities.shape[1]).mean(dim=0)
 
 
 def check_finite(probabilities: np.ndarray) -> None:

@@ -29,12 +29,10 @@ def learned(mode: str, **settings) -> tuple[Learner, np.ndarray]:
     """A learner that observed after a consolidation, and what it predicted before that."""
     learner = tiny_learner(online_prediction=mode, **settings)
     observe(learner, 0)
-    if not learner.options.mirror:
-        np.testing.assert_array_equal(learner.predict_proba(TEST), own(learner))  # there is nothing else yet
+    np.testing.assert_array_equal(learner.predict_proba(TEST), own(learner))  # there is nothing else yet
     learner.consolidate()
     before = learner.predict_proba(TEST)
-    if not learner.options.mirror:
-        np.testing.assert_array_equal(before, own(learner))
+    np.testing.assert_array_equal(before, own(learner))
     observe(learner, 1)
     return learner, before
 
@@ -69,14 +67,6 @@ def test_the_snapshots_share_is_its_mean_lead_over_the_classes_that_arrived() ->
     evidence = torch.tensor([[90.0, 0, 0], [80, 2, 0], [100, 2, 0]])
     assert float(snapshot_share(evidence)) == pytest.approx(1 / (1 + np.exp(-40 * (-0.1 + 1) / 2)))
     assert float(snapshot_share(evidence[[1, 0, 2]])) == pytest.approx(1 - float(snapshot_share(evidence)), abs=1e-6)
-
-
-def test_mirror_images_predict_beside_the_images() -> None:
-    plain, mirrored = (learned("weighed", mirror=mirror)[0] for mirror in (False, True))
-    expected = (plain.predict_proba(TEST) + plain.predict_proba(TEST[:, :, ::-1])) / 2
-    np.testing.assert_allclose(mirrored.predict_proba(TEST), expected, atol=1e-6)
-    np.testing.assert_allclose(mirrored.snapshot().predict_proba(TEST), expected, atol=1e-6)
-    assert not np.allclose(plain.predict_proba(TEST), expected, atol=1e-4)
 
 
 LOWS = (7, 15)  # epochs after which the rate of warm restarts is low, and what is trained is good enough
