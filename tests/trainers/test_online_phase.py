@@ -33,7 +33,7 @@ def test_stream_samples_are_cropped_and_mirrored_anew_for_each_step_and_replayed
     trainer = tiny_trainer("plain", online_steps=2, online_crop_flip=True, crop_padding=2, alpha_loss="mixed")
     shown: list[Tensor] = []
     original = trainer.models[0].logits
-    monkeypatch.setattr(trainer.models[0], "logits", lambda images, *_: shown.append(images) or original(images))
+    monkeypatch.setattr(trainer.models[0], "logits", lambda images, *_, **__: shown.append(images) or original(images))
     batch, replay = as_samples(IMAGES[:8], LABELS[:8]), as_samples(IMAGES[8:12], LABELS[8:12])
     for _ in range(PLANS_AT_ONCE // 2 + 1):  # more steps than are drawn at once
         trainer.observe(batch.images, batch.labels, replay)
@@ -43,6 +43,13 @@ def test_stream_samples_are_cropped_and_mirrored_anew_for_each_step_and_replayed
     for images in shown:
         assert not torch.equal(images[:8], batch.images)
         assert torch.equal(images[8:], replay.images)
+
+
+def test_replayed_samples_are_augmented_unless_told_otherwise() -> None:
+    as_they_are, strongly = (tiny_trainer("plain", replay_view=view, crop_padding=2) for view in ("none", "strong"))
+    held = as_samples(IMAGES, LABELS).images
+    assert torch.equal(as_they_are.replay_view(held), held)
+    assert not torch.equal(strongly.replay_view(held), held)
 
 
 def running_statistics(trainer: Trainer) -> dict[str, Tensor]:
