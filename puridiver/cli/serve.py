@@ -17,6 +17,8 @@ from puridiver.learner.learner import Learner
 from puridiver.runtime.device import choose_runtime, steady_heap, steady_threads
 
 TOKEN = "PURIDIVER_TOKEN"
+MOST_CONNECTIONS = 64  # each may bring a body: further ones are answered 503
+SHUTDOWN_SECONDS = 10  # that requests under way have to end
 
 
 @settings_flags(("device",))
@@ -71,7 +73,10 @@ def serve(
         say(f"serving {folder} at http://{host}:{port}; {engine.learner.seen:,} samples learnt so far")
         sys.stdout.flush()  # now, also where nobody reads along on a terminal
         served = app.make_app(engine, token, max_body << 20, host)
-        config = uvicorn.Config(served, host, port, log_level="warning", access_log=False)
+        config = uvicorn.Config(
+            served, host, port, log_level="warning", access_log=False, limit_concurrency=MOST_CONNECTIONS,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        )  # fmt: skip
         uvicorn.Server(config).run()
     return 0
 

@@ -110,17 +110,21 @@ def markdown(frame: pd.DataFrame) -> str:
 
 
 def latex(frame: pd.DataFrame, best: pd.DataFrame | None, caption: str) -> str:
-    """A data frame as a booktabs table, its source aligned; of the best cells the figure before brackets is bold."""
+    """A data frame as a booktabs table, its source aligned; of the best cells the figure before brackets is bold.
+
+    A table that is wider than the text is scaled down, by the package graphicx.
+    """
     lines = [[str(cell).translate(LATEX) for cell in line] for line in [frame.columns, *frame.to_numpy()]]
     for row, column in [] if best is None else np.argwhere(best.to_numpy()):
         figure, bracket, rest = lines[row + 1][column].partition(" (")
         lines[row + 1][column] = rf"\textbf{{{figure}}}{bracket}{rest}"
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     head, *body = [" & ".join(map(str.ljust, line, widths)) + r" \\" for line in lines]
+    fitted = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
     return "\n".join([
-        r"\begin{table}", r"\centering", rf"\caption{{{(caption[:1].upper() + caption[1:]).translate(LATEX)}}}",
+        r"\begin{table}", r"\centering", rf"\caption{{{(caption[:1].upper() + caption[1:]).translate(LATEX)}}}", fitted,
         rf"\begin{{tabular}}{{l{'r' * (len(frame.columns) - 1)}}}", r"\toprule", head, r"\midrule", *body,
-        r"\bottomrule", r"\end{tabular}", r"\end{table}", "",
+        r"\bottomrule", r"\end{tabular}}", r"\end{table}", "",
     ])  # fmt: skip
 
 

@@ -92,7 +92,7 @@ def _handle_errors(app: FastAPI) -> None:
     app.add_exception_handler(ValueError, lambda _, error: answer(422, str(error)))
     app.add_exception_handler(Stopped, lambda _, error: answer(503, str(error)))
     app.add_exception_handler(DivergedError, lambda _, error: answer(503, str(error)))
-    app.add_exception_handler(OSError, lambda _, error: answer(507, f"nothing was changed: {error}"))
+    app.add_exception_handler(OSError, lambda _, error: answer(507, f"nothing was changed: {error.strerror or error}"))
     app.add_exception_handler(
         BusyQueue, lambda _, error: answer(429, str(error), **{"Retry-After": str(getattr(error, "seconds", 1))})
     )
