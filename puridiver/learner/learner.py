@@ -31,7 +31,7 @@ from puridiver.memory import SAMPLERS, Moment, Sampler, Samples
 from puridiver.nets import Backbone, Network, as_backbone, choose_network, fine_tuned
 from puridiver.options import Options, check_reached, resolve
 from puridiver.runtime.device import choose_runtime, learning
-from puridiver.trainers import SET_NAMES, TRAINERS, NoiseHint, Split, Trainer, TrainerContext, split_memory
+from puridiver.trainers import SET_NAMES, TRAINERS, NoiseHint, Split, StreamBatch, Trainer, TrainerContext, split_memory
 
 logger = logging.getLogger(__name__)
 
@@ -213,7 +213,7 @@ class Learner:
         refines = options.online_targets == "verdict"
         verdict = self._verdict(x, y, numbers, wanted or refines or self.sampler.wants_verdicts)
         targets = verdict.targets(trainer.one_hot(y)) if verdict and refines else None
-        loss = trainer.observe(x, y, replayed, freeze, targets)
+        loss = trainer.observe(StreamBatch(x, y, replayed, freeze, targets))
         self.monitor.note(loss, verdict, y)
         if trainer.fills_memory:
             arrivals = torch.arange(self.seen, self.seen + len(x), device=x.device)

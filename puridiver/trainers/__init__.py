@@ -2,12 +2,13 @@
 
 from puridiver.discovery import members
 from puridiver.options import declare_family
-from puridiver.trainers.base import NoiseHint, Trainer, TrainerContext
+from puridiver.trainers.base import NoiseHint, StreamBatch, Trainer, TrainerContext
 from puridiver.trainers.plain import LossTrainer
 from puridiver.trainers.split import SET_NAMES, Sets, Split, split_memory
 
 __all__ = [
-    "SET_NAMES", "TRAINERS", "LossTrainer", "NoiseHint", "Sets", "Split", "Trainer", "TrainerContext", "split_memory",
+    "SET_NAMES", "TRAINERS", "LossTrainer", "NoiseHint", "Sets", "Split", "StreamBatch", "Trainer", "TrainerContext",
+    "split_memory",
 ]  # fmt: skip
 
 TRAINERS: dict[str, type[Trainer]] = members(__name__, Trainer)  # type: ignore[type-abstract]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from puridiver.memory import Samples
 from puridiver.options import Option
-from puridiver.trainers.base import TrainerContext
+from puridiver.trainers.base import StreamBatch, TrainerContext
 from puridiver.trainers.er_ace import AsymmetricReplay
 
 
@@ -39,15 +38,8 @@ class AlternateReplay(AsymmetricReplay):
     def fills_memory(self) -> bool:
         return self._forgets(self._batches - 1)
 
-    def observe(
-        self,
-        images: Tensor,
-        labels: Tensor,
-        replay: Samples | None = None,
-        freeze_norm: bool = False,
-        targets: Tensor | None = None,
-    ) -> Tensor:
-        loss = super().observe(images, labels, replay, freeze_norm, targets)
+    def observe(self, batch: StreamBatch) -> Tensor:
+        loss = super().observe(batch)
         self._batches += 1
         return loss
 

@@ -58,6 +58,16 @@ class TrainerContext:
     hint: NoiseHint | None = None
 
 
+class StreamBatch(NamedTuple):
+    """A batch of the stream, and the memory samples that join it."""
+
+    images: Tensor  # uint8 (N, C, H, W), or vectors
+    labels: Tensor  # (N,): class ids
+    replay: Samples | None = None  # augmented already
+    freeze_norm: bool = False  # BatchNorm goes by its running statistics
+    targets: Tensor | None = None  # (N, C): what the batch teaches instead of its labels
+
+
 class OnlineBatch(NamedTuple):
     """What one online step learns from: the stream's samples, then the replayed ones."""
 
@@ -115,29 +125,22 @@ class Trainer(ABC):
 
     # The two moves ---------------------------------------------------------------------------------------------
 
-    def observe(
-        self,
-        images: Tensor,
-        labels: Tensor,
-        replay: Samples | None = None,
-        freeze_norm: bool = False,
-        targets: Tensor | None = None,
-    ) -> Tensor:
-        """Take `online_steps` steps on a stream batch, joined by replayed memory samples as they are.
+    def observe(self, batch: StreamBatch) -> Tensor:
+        """Take `online_steps` steps on a stream batch.
 
-        The batch teaches soft `targets`, (N, C), if they are given, else its labels.
         Returns the batch's training loss for Eq. 3, (): of the stream samples or of the mixed batch (row 3).
         """
+        images, labels, replay = batch.images, batch.labels, batch.replay
         n_stream, alone = len(images), None
         if self.options.alpha_loss != "mixed" and (replay is not None or self.options.online_cutmix):
             # The training pass mixes the stream samples with others, so their loss takes a pass of its own.
             alone = F.cross_entropy(self.models[0].outputs(images).logits, labels)
         vectors = labels.new_empty((0, 0), dtype=torch.float32)
-        targets = self.one_hot(labels) if targets is None else targets
+        targets = self.one_hot(labels) if batch.targets is None else batch.targets
         if replay is not None:
             images, targets = torch.cat([images, replay.images]), torch.cat([targets, self.one_hot(replay.labels)])
             vectors = vectors if replay.vectors is None else replay.vectors
-        train_norm = not freeze_norm and len(images) > 1
+        train_norm = not batch.freeze_norm and len(images) > 1
         learnt: list[Learnt] = []
         for _ in range(self.options.online_steps):
             for k in range(self.n_networks):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from puridiver.memory import Samples
 from puridiver.options import Option
-from puridiver.trainers.base import TrainerContext
+from puridiver.trainers.base import StreamBatch, TrainerContext
 from puridiver.trainers.er import ExperienceReplay
 
 
@@ -71,19 +71,12 @@ class MemoryOnly(ExperienceReplay):
         self._batches = 0
         self._measured: tuple[Tensor, Tensor] | None = None  # arrivals and losses of the memory, (N,) each, on the host
 
-    def observe(
-        self,
-        images: Tensor,
-        labels: Tensor,
-        replay: Samples | None = None,
-        freeze_norm: bool = False,
-        targets: Tensor | None = None,
-    ) -> Tensor:
+    def observe(self, batch: StreamBatch) -> Tensor:
         self.models[0].set_rate(self.search.rate)
-        if replay is None:
-            return super().observe(images, labels, None, freeze_norm, targets)
-        loss = F.cross_entropy(self.models[0].outputs(images).logits, labels)
-        super().observe(replay.images, replay.labels, None, freeze_norm)
+        if batch.replay is None:
+            return super().observe(batch)
+        loss = F.cross_entropy(self.models[0].outputs(batch.images).logits, batch.labels)
+        super().observe(StreamBatch(batch.replay.images, batch.replay.labels, freeze_norm=batch.freeze_norm))
         return loss
 
     def on_candidates(self, pool: Samples, n_old: int) -> None:

@@ -9,7 +9,7 @@ from puridiver import augment
 from puridiver.equations import purified, soft_cross_entropy
 from puridiver.memory import Samples
 from puridiver.options import Option
-from puridiver.trainers.base import Trainer
+from puridiver.trainers.base import StreamBatch, Trainer
 from puridiver.trainers.dividemix import SMALLEST_SET, DivideMix, prior_penalty, ramp, sharpen
 
 LABELLED_EPOCHS = 5  # before the unlabelled loss begins to grow
@@ -31,16 +31,9 @@ class SemiSupervised(Trainer):
         **{name: DivideMix.own_options[name] for name in ("sharpen", "mixup_alpha", "ramp_epochs")},
     }
 
-    def observe(
-        self,
-        images: Tensor,
-        labels: Tensor,
-        replay: Samples | None = None,
-        freeze_norm: bool = False,
-        targets: Tensor | None = None,
-    ) -> Tensor:
-        loss = super().observe(images, labels, replay, freeze_norm, targets)
-        self.vectors = torch.zeros(len(labels), 1, device=labels.device)  # 1 once a sample is purified
+    def observe(self, batch: StreamBatch) -> Tensor:
+        loss = super().observe(batch)
+        self.vectors = torch.zeros(len(batch.labels), 1, device=batch.labels.device)  # 1 once a sample is purified
         return loss
 
     def on_candidates(self, pool: Samples, n_old: int) -> None:

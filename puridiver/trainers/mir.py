@@ -8,11 +8,10 @@ from torch import Tensor
 from torch.func import functional_call
 
 from puridiver import augment
-from puridiver.memory import Samples
 from puridiver.options import Option
 from puridiver.runtime.model import TrainableModel
 from puridiver.runtime.plans import captured
-from puridiver.trainers.base import TrainerContext
+from puridiver.trainers.base import StreamBatch, TrainerContext
 from puridiver.trainers.er import ExperienceReplay
 
 
@@ -52,17 +51,12 @@ class InterferedReplay(ExperienceReplay):
     def replay_size(self) -> int:
         return max(self.options.mir_candidates, super().replay_size)
 
-    def observe(
-        self,
-        images: Tensor,
-        labels: Tensor,
-        replay: Samples | None = None,
-        freeze_norm: bool = False,
-        targets: Tensor | None = None,
-    ) -> Tensor:
+    def observe(self, batch: StreamBatch) -> Tensor:
+        replay = batch.replay
         if replay is not None and len(replay) > super().replay_size:
-            replay = replay.take(self._retrieve(images, labels, replay.images, replay.labels))
-        return super().observe(images, labels, replay, freeze_norm, targets)
+            rows = self._retrieve(batch.images, batch.labels, replay.images, replay.labels)
+            batch = batch._replace(replay=replay.take(rows))
+        return super().observe(batch)
 
     def _most_interfered(self, images: Tensor, labels: Tensor, others: Tensor, other_labels: Tensor) -> Tensor:
         """The rows of the other samples that suffer most."""

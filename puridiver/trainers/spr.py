@@ -14,7 +14,7 @@ from puridiver.nets import initialise_afresh
 from puridiver.options import Option
 from puridiver.runtime.model import OptimiserMaker
 from puridiver.spr import ENCODER_OPTIONS, Encoder, adam, scaled_epochs
-from puridiver.trainers.base import Trainer, TrainerContext
+from puridiver.trainers.base import StreamBatch, Trainer, TrainerContext
 
 
 class SelfReplay(Trainer):
@@ -46,16 +46,9 @@ class SelfReplay(Trainer):
     def optimiser(self) -> OptimiserMaker:
         return partial(adam, clip=self.options.finetune_clip)
 
-    def observe(
-        self,
-        images: Tensor,
-        labels: Tensor,
-        replay: Samples | None = None,
-        freeze_norm: bool = False,
-        targets: Tensor | None = None,
-    ) -> Tensor:
+    def observe(self, batch: StreamBatch) -> Tensor:
         """Labels teach nothing online; the loss is that of the last fine-tuned copy."""
-        return F.cross_entropy(self.models[0].outputs(images).logits, labels)
+        return F.cross_entropy(self.models[0].outputs(batch.images).logits, batch.labels)
 
     def on_candidates(self, pool: Samples, n_old: int) -> None:
         self._unseen += len(pool) - n_old

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from puridiver import ConsolidatingError, DivergedError, Learner
+from puridiver.trainers import StreamBatch
 from tests.learner_samples import patterns, tiny_learner
 
 
@@ -80,9 +81,9 @@ def test_a_single_image_is_joined_by_memory_samples_from_the_start(
     learner = Learner(classes=3, input_shape=(8, 8, 1), memory=16, seed=3, replay=replay)
     real, found = learner.trainer.observe, []
 
-    def watched(x: Any, y: Any, replayed: Any, *others: Any) -> Any:
-        found.append(0 if replayed is None else len(replayed))
-        return real(x, y, replayed, *others)
+    def watched(batch: StreamBatch) -> Any:
+        found.append(0 if batch.replay is None else len(batch.replay))
+        return real(batch)
 
     monkeypatch.setattr(learner.trainer, "observe", watched)
     learner.observe(images[:8], labels[:8])

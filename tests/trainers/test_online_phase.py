@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver.trainers import Trainer
+from puridiver.trainers import StreamBatch, Trainer
 from puridiver.trainers.base import PLANS_AT_ONCE
 from tests.learner_samples import as_samples, differing, patterns, tiny_learner, tiny_trainer
 from tests.trainers.samples import ONLINE, train_logits
@@ -26,7 +26,7 @@ def test_the_loss_for_alpha_is_of_stream_and_replay_together_or_of_the_stream_al
         "mixed": F.cross_entropy(train_logits(trainer, everything), torch.cat([batch.labels, replay.labels])),
         "stream": F.cross_entropy(trainer.models[0].outputs(batch.images).logits, batch.labels),
     }
-    torch.testing.assert_close(trainer.observe(batch.images, batch.labels, replay), expected[of])
+    torch.testing.assert_close(trainer.observe(StreamBatch(batch.images, batch.labels, replay)), expected[of])
 
 
 def test_stream_samples_are_cropped_and_mirrored_anew_for_each_step_and_replayed_ones_are_not(monkeypatch):
@@ -36,7 +36,7 @@ def test_stream_samples_are_cropped_and_mirrored_anew_for_each_step_and_replayed
     monkeypatch.setattr(trainer.models[0], "logits", lambda images, *_, **__: shown.append(images) or original(images))
     batch, replay = as_samples(IMAGES[:8], LABELS[:8]), as_samples(IMAGES[8:12], LABELS[8:12])
     for _ in range(PLANS_AT_ONCE // 2 + 1):  # more steps than are drawn at once
-        trainer.observe(batch.images, batch.labels, replay)
+        trainer.observe(StreamBatch(batch.images, batch.labels, replay))
     assert len(shown) == PLANS_AT_ONCE + 2
     for first, second in itertools.pairwise(shown):
         assert not torch.equal(first[:8], second[:8])
@@ -60,10 +60,10 @@ def running_statistics(trainer: Trainer) -> dict[str, Tensor]:
 def test_frozen_batchnorm_learns_but_leaves_its_statistics(name, head):
     trainer, batch = tiny_trainer(name, head=head), as_samples(IMAGES[:8], LABELS[:8])
     statistics, weights = running_statistics(trainer), trainer.models[0].class_weights.clone()
-    trainer.observe(batch.images, batch.labels, freeze_norm=True)
+    trainer.observe(StreamBatch(batch.images, batch.labels, freeze_norm=True))
     assert differing(statistics, running_statistics(trainer)) == []
     assert not torch.equal(weights, trainer.models[0].class_weights)
-    trainer.observe(batch.images, batch.labels)
+    trainer.observe(StreamBatch(batch.images, batch.labels))
     assert differing(statistics, running_statistics(trainer)) == sorted(statistics)
 
 

@@ -17,6 +17,7 @@ from puridiver.equations import label_divergence, purified
 from puridiver.learner.learner import Learner
 from puridiver.learner.method_check import find_fault
 from puridiver.memory import SAMPLERS
+from puridiver.trainers import StreamBatch
 from puridiver.trainers.clib import RateSearch, fallen
 from puridiver.trainers.cnll import LABELLED_EPOCHS
 from puridiver.trainers.derpp import logit_distance
@@ -43,8 +44,8 @@ def test_er_ace_steps_by_its_loss_and_knows_a_stream_without_replay(monkeypatch)
     trainer = tiny_trainer("er-ace")
     logits = torch.cat([train_logits(trainer, part.images) for part in (STREAM, REPLAY)])
     labels, steps = [*STREAM.labels.tolist(), *REPLAY.labels.tolist()], watch_steps(trainer, monkeypatch)
-    trainer.observe(STREAM.images, STREAM.labels, REPLAY)
-    trainer.observe(STREAM.images, STREAM.labels)
+    trainer.observe(StreamBatch(STREAM.images, STREAM.labels, REPLAY))
+    trainer.observe(StreamBatch(STREAM.images, STREAM.labels))
     both = reference.asymmetric_cross_entropy(logits.tolist(), labels, 8)
     alone = reference.asymmetric_cross_entropy(logits[:8].tolist(), labels[:8], 8)
     assert [loss for _, loss in steps] == pytest.approx([both, alone], 1e-4)
@@ -56,7 +57,7 @@ def test_der_holds_replayed_samples_to_their_logits_and_labels(monkeypatch):
     replay = replace(REPLAY, vectors=kept)
     new, dark, labelled = (train_logits(trainer, x) for x in (STREAM.images, replay.images[:4], replay.images[4:]))
     steps = watch_steps(trainer, monkeypatch)
-    trainer.observe(STREAM.images, STREAM.labels, replay)
+    trainer.observe(StreamBatch(STREAM.images, STREAM.labels, replay))
     known = [[*row, float("nan")] for row in kept[:4].tolist()]
     expected = float(F.cross_entropy(new, STREAM.labels) + 0.7 * F.cross_entropy(labelled, replay.labels[4:]))
     expected += 0.3 * reference.logit_distance(dark.tolist(), known)
@@ -69,9 +70,9 @@ def test_der_keeps_logits_through_evictions_new_classes_and_a_save(tmp_path):
     told = {}
     observe = learner.trainer.observe
 
-    def watched(images, *others):
-        loss = observe(images, *others)
-        told.update(zip(range(learner.seen, learner.seen + len(images)), learner.trainer.vectors, strict=True))
+    def watched(batch):
+        loss = observe(batch)
+        told.update(zip(range(learner.seen, learner.seen + len(batch.images)), learner.trainer.vectors, strict=True))
         return loss
 
     learner.trainer.observe = watched
@@ -123,7 +124,7 @@ def test_mir_replays_what_the_batch_would_disturb_most(monkeypatch):
     monkeypatch.setattr(model, "step", lambda loss: None)
     step = trainer._online_step
     monkeypatch.setattr(trainer, "_run_online", lambda images, *rest: seen.append(images) or step(images, *rest))
-    trainer.observe(STREAM.images, STREAM.labels, REPLAY)
+    trainer.observe(StreamBatch(STREAM.images, STREAM.labels, REPLAY))
     assert torch.equal(seen[0][8:], REPLAY.images[scores.argsort(descending=True)[:3]])
 
 
@@ -131,8 +132,8 @@ def test_clib_learns_from_the_memory_alone_once_there_is_one(monkeypatch):
     trainer = tiny_trainer("clib")
     expected = [F.cross_entropy(train_logits(trainer, part.images), part.labels) for part in (STREAM, REPLAY)]
     steps = watch_steps(trainer, monkeypatch)
-    trainer.observe(STREAM.images, STREAM.labels)
-    trainer.observe(STREAM.images, STREAM.labels, REPLAY)
+    trainer.observe(StreamBatch(STREAM.images, STREAM.labels))
+    trainer.observe(StreamBatch(STREAM.images, STREAM.labels, REPLAY))
     assert [loss for _, loss in steps] == pytest.approx([float(loss) for loss in expected], 1e-4)
 
 
@@ -156,9 +157,7 @@ def test_aer_replays_and_fills_the_memory_in_turns():
     learner = tiny_learner(sampler="rsv", trainer="aer", aer_block=2, memory=64)
     held, replayed = [], []
     observe = learner.trainer.observe
-    learner.trainer.observe = lambda x, y, replay, *others: (
-        replayed.append(replay is not None) or observe(x, y, replay, *others)
-    )
+    learner.trainer.observe = lambda batch: replayed.append(batch.replay is not None) or observe(batch)
     for start in range(0, 32, 4):
         learner.observe(IMAGES[start : start + 4], LABELS[start : start + 4])
         held.append(len(learner.memory))

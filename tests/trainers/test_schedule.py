@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.optim.lr_scheduler import CosineAnnealingLR, CosineAnnealingWarmRestarts, LRScheduler
 
-from puridiver.trainers import Trainer
+from puridiver.trainers import StreamBatch, Trainer
 from puridiver.trainers.schedule import cosine, lows, warm_restarts
 from tests.learner_samples import as_samples, patterns, tiny_trainer
 from tests.trainers.samples import ONLINE, consolidate
@@ -47,7 +47,7 @@ def momentum(trainer: Trainer) -> list[str]:
 def test_every_optimiser_starts_afresh_and_follows_the_schedule(name, monkeypatch):
     """Momentum gathered on the stream must not push the first memory step."""
     trainer = tiny_trainer(name, lr=0.05, schedule="warm_restarts", baseline_warmup=2, online_lr=0.003)
-    trainer.observe(MEMORY.images, MEMORY.labels)
+    trainer.observe(StreamBatch(MEMORY.images, MEMORY.labels))
     assert momentum(trainer)
     found: list[float] = []
 

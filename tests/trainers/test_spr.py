@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from puridiver.memory import Samples
+from puridiver.trainers import StreamBatch
 from tests.learner_samples import as_samples, patterns, tiny_trainer
 from tests.trainers.samples import consolidate
 
@@ -45,7 +46,7 @@ def test_labels_do_not_reach_the_base() -> None:
     for labels in (LABELS, HALF_SHUFFLED):
         trainer = tiny_trainer("spr")
         samples = as_samples(IMAGES, labels)
-        trainer.observe(samples.images, samples.labels)
+        trainer.observe(StreamBatch(samples.images, samples.labels))
         trainer.on_candidates(samples, 0)
         consolidate(trainer, samples, 2)
         found.append((base_of(trainer), trainer.models[0].outputs(MEMORY.images).logits))
