@@ -280,6 +280,8 @@ def table(record: dict[str, Any]) -> str:
         cells = [cell(record[name]) for name in parts]
         rows.append([title, *(str(each) if each not in (None, "") else "-" for each in cells)])
 
+    sizes = [SIZES["kills" if name == "kills" else "rate"] for name in parts]
+    rows.append(["colour images, memory", *(f"{side} px, {memory}" for side, memory, _ in sizes)])
     add("minutes", lambda r: round(r["seconds"] / 60, 1))
     add("`kill -9`", lambda r: r["kills"])
     add("samples a second, offered", lambda r: r.get("offered"))

@@ -11,7 +11,7 @@ import copy
 import functools
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -61,6 +61,14 @@ class Backbone:
                 raise ValueError(f"{what} of a backbone should be a number or three, a std above 0, but got {values}")
         if self.is_frozen:
             self.module.eval()
+
+    @classmethod
+    def named(cls, name: str, rate: float = 0.0) -> Backbone:
+        """A backbone by name, "timm:..." or "hf:...", frozen or with a learning rate of its own."""
+        found = as_backbone(name) if isinstance(name, str) else None
+        if found is None:
+            raise ValueError(f"a backbone's name should be timm:... or hf:..., but is {name!r}")
+        return replace(found, rate=rate)
 
     @property
     def is_frozen(self) -> bool:
@@ -162,7 +170,8 @@ def _from_transformers(name: str) -> Backbone:
     size = told.get("crop_size" if told.get("do_center_crop") else "size", {"height": None})
     side = size if isinstance(size, int) else size.get("height", size.get("shortest_edge"))
     module = AutoModel.from_pretrained(name)
-    return Backbone(module, told.get("image_mean", 0.5), told.get("image_std", 0.5), side, name=f"hf:{name}")
+    mean, std = (told.get("image_mean", 0.5), told.get("image_std", 0.5)) if told.get("do_normalize", True) else (0, 1)
+    return Backbone(module, mean, std, side, name=f"hf:{name}")
 
 
 LIBRARIES = {"timm": ("timm", _from_timm), "hf": ("transformers", _from_transformers)}

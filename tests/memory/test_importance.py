@@ -105,3 +105,11 @@ def test_a_full_memory_is_offered_the_lowest_losses_of_a_batch():
     offered = set((losses.argsort()[:2] + 4).tolist())
     assert offered == set(memory.samples.arrivals.tolist()) - {0, 1, 2, 3}
     assert memory.samples.notes.isfinite().all()
+
+
+def test_a_full_abs_memory_takes_what_is_offered_by_a_reservoirs_chance() -> None:
+    sampler, generator = AsymmetricSampling(Options(abs_left_out=0.75)), torch.Generator().manual_seed(0)
+    early, late = (moment(FixedNetwork(3), 3, seen_before=seen, generator=generator) for seen in (30, 200))
+    assert all(sampler._accepts(early, nth, capacity=10) for nth in range(8))  # a quarter of 38 was offered so far
+    taken = sum(sampler._accepts(late, 0, capacity=10) for _ in range(2000))
+    assert taken / 2000 == pytest.approx(10 / 50, abs=0.04)

@@ -120,6 +120,7 @@ class TwoResults(nn.Module):
         (lambda: learner(module(), flip=True), "flip is an option for images"),  # it learns from vectors
         (lambda: learner("hf:/no/such/folder"), "'hf:/no/such/folder' "),
         (lambda: puridiver.audit(IMAGES, LABELS, network=Backbone(module(), rate=1)), "takes a frozen backbone"),
+        (lambda: Backbone.named("resnet18"), "should be timm:... or hf:..., but is 'resnet18'"),
         (lambda: learner("timm:no-such-model"), "'timm:no-such-model' "),
     ],
 )
@@ -170,6 +171,10 @@ def test_a_vision_model_of_transformers_by_object_and_by_name(tmp_path) -> None:
     assert np.array_equal(*found)
     loaded = Learner.load(by_name.save(tmp_path / "learner"))  # by its name
     assert np.array_equal(loaded.predict_proba(IMAGES), found[1])
+    tuned = feed(learner(Backbone.named(f"hf:{folder}", rate=0.1)), IMAGES[:16], LABELS[:16])
+    assert (tuned.network, tuned.backbone.scaling) == ("backbone", by_name.backbone.scaling)
+    again = Learner.load(tuned.save(tmp_path / "tuned"))
+    assert np.array_equal(again.predict_proba(IMAGES), tuned.predict_proba(IMAGES))
     np.savez(tmp_path / "data.npz", train_images=IMAGES, train_labels=LABELS)
     run = RunConfig(data=str(tmp_path / "data.npz"), network=f"hf:{folder}", tasks=1, epochs=2, test_share=0.2)
     assert Experiment(run).run()["network"] == f"hf:{folder}"

@@ -32,6 +32,22 @@ IMAGES, LABELS = patterns(32)
 STREAM, REPLAY = as_samples(IMAGES[:8], LABELS[:8] % 2), as_samples(IMAGES[8:16], LABELS[8:16], 8)
 
 
+def test_er_is_the_replay_loop_that_a_user_would_write() -> None:
+    trainer = tiny_learner(sampler="rsv", trainer="er").trainer
+    network = copy.deepcopy(trainer.networks[0]).train()
+    optimiser = torch.optim.Adam(network.parameters(), lr=1e-3)
+    for replay in (None, REPLAY):
+        trainer.observe(StreamBatch(STREAM.images, STREAM.labels, replay))
+        batch = STREAM if replay is None else STREAM.joined(replay)
+        logits = network(to_float(batch.images)).logits
+        losses = [-row.log_softmax(0)[k] for row, k in zip(logits, batch.labels, strict=True)]
+        optimiser.zero_grad()
+        (sum(losses) / len(losses)).backward()
+        optimiser.step()
+    for found, expected in zip(trainer.networks[0].parameters(), network.parameters(), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
 @pytest.mark.parametrize("n_stream", [1, 4])  # a single sample competes with all classes
 def test_er_ace_lets_stream_samples_compete_among_their_own_classes(n_stream: int):
     logits, labels = torch.randn(10, 5), torch.tensor([1, 3, 3, 1, 0, 4, 1, 2, 3, 0])
