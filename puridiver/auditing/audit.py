@@ -12,8 +12,8 @@ import torch
 from puridiver.auditing.passes import INFER_AT_ONCE, Advance, AuditSettings, LabelledSet, run_pass, silent
 from puridiver.auditing.report import AuditReport, judge
 from puridiver.data.base import DataSource
+from puridiver.learner.datasets import KEYS, collected
 from puridiver.learner.inputs import Label, as_batch, as_classes, as_labels, channels_first, shape_of
-from puridiver.learner.sources import KEYS, collected
 from puridiver.nets import as_backbone, is_backbone
 from puridiver.runtime.device import choose_runtime, steady_threads
 from puridiver.streams.noise import plant

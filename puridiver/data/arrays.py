@@ -17,7 +17,7 @@ from puridiver.data.base import UNKNOWN, DataSource, ImageSet
 from puridiver.data.images import image_batch
 from puridiver.errors import DataError, few, first_line
 from puridiver.files import open_regular
-from puridiver.learner import inputs, sources
+from puridiver.learner import datasets, inputs
 
 TRAIN_KEYS, TEST_KEYS = ("train_images", "train_labels"), ("test_images", "test_labels")
 TRUE_KEY, TIMES_KEY, NAMES_KEY = "train_true_labels", "train_times", "class_names"
@@ -53,7 +53,7 @@ def from_arrays(
 def from_dataset(
     train: Any,
     test: Any,
-    keys: Sequence[str] = sources.KEYS,
+    keys: Sequence[str] = datasets.KEYS,
     input_shape: tuple[int, ...] | None = None,
     class_names: Sequence[str] | None = None,
     name: str = "dataset",
@@ -66,11 +66,11 @@ def from_dataset(
     parts = []
     for source in (train, test):
         if input_shape is None:
-            parts.append(sources.collected(source, keys))
+            parts.append(datasets.collected(source, keys))
         else:
-            pictures, labels = zip(*sources.items(source, keys), strict=True)
+            pictures, labels = zip(*datasets.items(source, keys), strict=True)
             parts.append((image_batch(pictures, input_shape), list(labels)))
-    names = class_names or sources.class_names(train, keys)
+    names = class_names or datasets.class_names(train, keys)
     return from_arrays(*parts[0], *parts[1], class_names=names, name=name)
 
 

@@ -17,13 +17,13 @@ from torch import Tensor, nn
 
 from puridiver import discovery, plugins
 from puridiver.errors import DataError, first_line
-from puridiver.learner import inputs, sources, storage
-from puridiver.learner.audit import AuditRow, audit_rows
+from puridiver.learner import datasets, inputs, storage
 from puridiver.learner.consolidation import Consolidations
 from puridiver.learner.edits import Corrected, Edits
 from puridiver.learner.inputs import Label, SourceId
 from puridiver.learner.lock import FairLock, exclusive
 from puridiver.learner.monitor import Monitor
+from puridiver.learner.opinion import AuditRow, audit_rows
 from puridiver.learner.predictor import Predictor, check_finite
 from puridiver.learner.snapshot import Snapshot
 from puridiver.learner.verdicts import Observed, Verdict, judge, nothing_known
@@ -160,7 +160,7 @@ class Learner:
         own_ids = None if ids is None else inputs.as_labels(ids, len(x), "ids")
         return self.lock.run(self.monitor.timing("observing")(self._observe), x, given, own_ids, judge)
 
-    def observe_all(self, source: Any, keys: Sequence[str] = sources.KEYS) -> range:
+    def observe_all(self, source: Any, keys: Sequence[str] = datasets.KEYS) -> range:
         """`observe` every item of a torch Dataset or DataLoader or a Hugging Face Dataset, in its order.
 
         Items are (image, label) or dicts with these `keys`. A DataLoader decides the batches; other sources come by
@@ -168,7 +168,7 @@ class Learner:
         what it has observed until then.
         """
         first = self.seen
-        for images, labels in sources.batches(source, self.options.stream_batch or self.options.batch_size, keys):
+        for images, labels in datasets.batches(source, self.options.stream_batch or self.options.batch_size, keys):
             self.observe(images, labels)
         return range(first, self.seen)
 

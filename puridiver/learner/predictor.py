@@ -13,7 +13,7 @@ from torch import Tensor
 from puridiver.errors import DivergedError
 from puridiver.learner.inputs import Label
 from puridiver.nets import without_row
-from puridiver.runtime.model import Snapshot, TrainableModel
+from puridiver.runtime.model import TrainableModel, Weights
 from puridiver.trainers import Trainer
 
 FAIR_ENOUGH = 0.5  # of a fair share of the memory, for a class to count as taught
@@ -21,7 +21,7 @@ SNAPSHOT_SHARES = {"network": 0.0, "consolidated": 1.0, "both": 0.5, "weighed": 
 EVIDENCE_DECAY = 0.98  # a batch: evidence counts for about 50 batches
 EVIDENCE_SCALE = 40.0  # a lead of five points in agreement gives a share of 88 %
 
-Snapshots = list[Snapshot]  # one of each network
+Snapshots = list[Weights]  # one of each network
 Ensemble = list[Snapshots]  # their mean answers
 
 

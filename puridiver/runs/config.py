@@ -87,8 +87,8 @@ class RunConfig:
         ".csv, .jsonl or .parquet table of paths and labels; or an .npz file of arrays", axis=True, path=True,
         family="puridiver.data.sets:puridiver.data.base.DataSet")
     data_root: str | None = setting(None, Role.PLACE, "folder of the data sets (default: the user's cache)", path=True)
-    image_size: int | None = setting(None, Role.SOURCE, "pixels of image files (default: what the data suits; of your "
-        "own 32, or their own size where all have one of at most 64)", least=1)
+    image_size: int | None = setting(None, Role.SOURCE, "pixels of image files (default: the data set's; for your own "
+        "files 32, or their common size from 4 to 64)", least=1)
     test_share: float | None = setting(None, Role.SOURCE, "share of your own images for testing, such as 0.2", least=0)
     bad_files: str = setting("refuse", Role.SOURCE, "what happens when image files cannot be read", ("refuse", "skip"))
     trust_labels: bool = setting(False, Role.SOURCE, "take the labels of your own images for true, to measure noise")

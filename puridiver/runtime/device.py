@@ -2,6 +2,8 @@
 
 import contextlib
 import ctypes
+import gc
+import importlib
 import logging
 import os
 import platform
@@ -149,16 +151,20 @@ def steady_threads(device: torch.device, network: str) -> Iterator[None]:
 
 
 def steady_heap() -> None:
-    """Keep a process that trains for months at one size; call it before threads start and networks run.
+    """Keep a process that trains for months at one size and without pauses; call it before threads start.
 
     All threads allocate from one heap, and large tensors outside it: else what training frees stays in pieces in a heap
     of its thread. oneDNN keeps the code it compiled for fewer shapes, since sets and batches have ever new sizes.
+    Garbage collections leave out the objects of modules: among these, one would stop every thread for 0.2 s.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
     one_heap, large, kept_on_top = (-8, 1), (-3, 4 << 20), (-1, 64 << 20)  # glibc's numbers of these settings
     with contextlib.suppress(OSError, AttributeError):  # another C library
         for setting in (one_heap, large, kept_on_top):
             ctypes.CDLL(None).mallopt(*setting)
+    importlib.import_module("torch._dynamo")  # as the first optimiser will
+    gc.collect()
+    gc.freeze()
 
 
 def step_back() -> None:

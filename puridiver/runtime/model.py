@@ -41,7 +41,7 @@ def sgd(options: Options) -> OptimiserMaker:
 
 
 @dataclass(frozen=True, eq=False)
-class Snapshot:
+class Weights:
     """A network's weights and BatchNorm statistics at one moment. Nobody changes them, so any thread may read them.
 
     On a GPU, where captured passes refer to addresses, a snapshot may overwrite an older one; readers hold the lock.
@@ -49,9 +49,9 @@ class Snapshot:
 
     tensors: dict[str, Tensor]
 
-    def without_class(self, number: int) -> "Snapshot":
+    def without_class(self, number: int) -> "Weights":
         """The same without an output; itself if it does not know the class."""
-        return Snapshot(without_class(self.tensors, number))
+        return Weights(without_class(self.tensors, number))
 
 
 class TrainableModel:
@@ -126,7 +126,7 @@ class TrainableModel:
         found: Outputs = functional_call(self.network, self.shadows, (x.to(self.dtype),))
         return found.logits
 
-    def outputs(self, images: Tensor, snapshot: Snapshot | None = None, large_passes: bool = False) -> Outputs:
+    def outputs(self, images: Tensor, snapshot: Weights | None = None, large_passes: bool = False) -> Outputs:
         """Features and logits of uint8 images without gradients, BatchNorm by its running statistics.
 
         By a snapshot, or by the network as it is. On a CPU any thread may read a snapshot, whatever happens to the
@@ -150,7 +150,7 @@ class TrainableModel:
             logger.warning("out of GPU memory: inference takes %d images at a time from now on", most // 2)
 
     @torch.no_grad()
-    def _forward(self, images: Tensor, snapshot: Snapshot | None, averaged: bool) -> Outputs:
+    def _forward(self, images: Tensor, snapshot: Weights | None, averaged: bool) -> Outputs:
         """One pass; `averaged` says what `seen` is, since each is a step of its own to capture."""
         weights, x = self.seen if snapshot is None else snapshot.tensors, to_float(images)
         if self.shadows:
@@ -210,15 +210,15 @@ class TrainableModel:
         return self.seen["head.linear.weight"]
 
     @torch.no_grad()
-    def snapshot(self, older: Snapshot | None = None) -> Snapshot:
+    def snapshot(self, older: Weights | None = None) -> Weights:
         """What inference sees now. On a GPU it overwrites the older snapshot that it replaces, if shapes agree."""
         seen, on_cpu = self.seen, self.runtime.device.type == "cpu"
         if older is not None and not on_cpu and all(older.tensors[k].shape == seen[k].shape for k in seen):
             torch._foreach_copy_(list(older.tensors.values()), list(seen.values()))
             return older
-        return Snapshot(dict(zip(seen, map(Tensor.clone, seen.values()), strict=True)))
+        return Weights(dict(zip(seen, map(Tensor.clone, seen.values()), strict=True)))
 
-    def loaded_snapshot(self, tensors: Mapping[str, Tensor]) -> Snapshot:
+    def loaded_snapshot(self, tensors: Mapping[str, Tensor]) -> Weights:
         """A snapshot that was saved, in the layout of the weights; it may know fewer classes than the network."""
         found: dict[str, Tensor] = {}
         n_classes = len(tensors["head.linear.weight"])
@@ -229,9 +229,9 @@ class TrainableModel:
             if saved.shape != shape or saved.dtype != mine.dtype:
                 raise ValueError(f"a snapshot's {name} should be {tuple(shape)}, but is {tuple(saved.shape)}")
             found[name] = torch.empty_like(mine).copy_(saved) if mine.shape == saved.shape else saved.clone()
-        return Snapshot(found)
+        return Weights(found)
 
-    def frozen(self, snapshot: Snapshot) -> Callable[[Tensor], Tensor]:
+    def frozen(self, snapshot: Weights) -> Callable[[Tensor], Tensor]:
         """Logits of uint8 images by a snapshot, in a network of its own: any thread may call it at any time.
 
         No pass is captured, since other threads call it while the learner trains. On a GPU, where a later snapshot may

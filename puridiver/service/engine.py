@@ -29,7 +29,7 @@ from puridiver.service.snapshots import Snapshots
 
 logger = logging.getLogger(__name__)
 
-RESULTS = 32_000  # weight of the results that are remembered, the newest: a verdict weighs 1
+RESULTS = 8_000  # weight of the results that are remembered, the newest: a verdict weighs 1
 POINTS = 400  # of the curves
 REVIEW_SECONDS = 2.0  # that a review is not made anew
 

@@ -61,7 +61,11 @@ def engine_in() -> Iterator[Open]:
 def crash(engine: Engine, into: Path) -> Path:
     """The folder of a service as a kill at this moment would leave it."""
     with engine._changed:
-        return Path(shutil.copytree(engine.folder, into, ignore=shutil.ignore_patterns(".serve.lock")))
+        while True:
+            try:
+                return Path(shutil.copytree(engine.folder, into, ignore=shutil.ignore_patterns(".serve.lock")))
+            except shutil.Error:  # the worker has moved a file of a snapshot meanwhile
+                shutil.rmtree(into)
 
 
 class Served:
