@@ -33,7 +33,7 @@ STREAM, REPLAY = as_samples(IMAGES[:8], LABELS[:8] % 2), as_samples(IMAGES[8:16]
 
 
 def test_er_is_the_replay_loop_that_a_user_would_write() -> None:
-    trainer = tiny_learner(sampler="rsv", trainer="er").trainer
+    trainer = tiny_learner(sampler="rsv", trainer="er", online_lr=1e-3).trainer
     network = copy.deepcopy(trainer.networks[0]).train()
     optimiser = torch.optim.Adam(network.parameters(), lr=1e-3)
     for replay in (None, REPLAY):
