@@ -318,6 +318,7 @@ PURIDIVER: dict[str, Any] = {
     "batch_size": 32,
     "fewest_clean": 0.5,
     "snapshots": 3,
+    "weight_decay": 5e-4,
 }
 
 RECIPES: dict[str, dict[str, Any]] = {"official": OFFICIAL, "paper": {}, "puridiver": PURIDIVER}
