@@ -336,8 +336,8 @@ SUITS_TINY_IMAGES: dict[str, Any] = {
     "strong": "none", "crop_padding": 1, "online_lr": 0.01, "epochs": 31, "spr_budget": 0.005, "spr_lr": 3e-3,
     "spr_crop": 0.5,
 }  # fmt: skip
-# AutoAugment and CutMix are for colour photographs.
-SUITS_GREY_IMAGES: dict[str, Any] = {"strong": "none", "crop_padding": 2, "cutmix": 0.0}
+# AutoAugment and CutMix are for colour photographs, and the mirror image of a letter is another one.
+SUITS_GREY_IMAGES: dict[str, Any] = {"strong": "none", "crop_padding": 2, "cutmix": 0.0, "flip": False}
 # The network is small, so that few epochs suffice, as for tiny images.
 SUITS_VECTORS: dict[str, Any] = {"epochs": 31, "spr_budget": 0.005, "spr_lr": 3e-3}
 FOR_IMAGES, FOR_VECTORS = ("crop_padding", "flip", "strong", "weak", "online_crop_flip", "spr_crop"), ("vector_noise",)
@@ -348,6 +348,16 @@ def recipe(name: str, **overrides: Any) -> Options:
     if not isinstance(name, str) or name not in RECIPES:
         raise ValueError(f"recipe should be one of {', '.join(sorted(RECIPES))}, but got {name!r}")
     return Options(**{**RECIPES[name], **overrides})
+
+
+def choose_methods(sampler: str, trainer: str, recipe: str | Options, light: bool) -> tuple[str, str]:
+    """The sampler and the trainer; "auto" stands for those of the recipe that suit the network.
+
+    The default recipe learns online with a `light` network, and trains a larger one on the memory, as the paper does.
+    """
+    suited = ("sieve", "verdict") if light and recipe == "puridiver" else ("puridiver", "puridiver")
+    auto_sampler, auto_trainer = suited
+    return auto_sampler if sampler == "auto" else sampler, auto_trainer if trainer == "auto" else trainer
 
 
 def suited_to(input_shape: tuple[int, ...]) -> dict[str, Any]:

@@ -44,8 +44,8 @@ class PuriDivERClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         memory: int = 500,
-        sampler: str = "puridiver",
-        trainer: str = "puridiver",
+        sampler: str = "auto",
+        trainer: str = "auto",
         recipe: str = "puridiver",
         network: str = "auto",
         device: str = "auto",

@@ -92,9 +92,10 @@ class Edits:
         learner.consolidating.abandon("removing a class")
         number = learner.class_ids[label]
         classes = learner.classes[:number] + learner.classes[number + 1 :]
-        learner.memory.drop_class(number, learner.trainer.keeps_logits)
+        learner.memory.drop_class(number)
         learner.trainer.drop_class(number)
         learner.predictor.drop_class(number, classes)
+        learner.noise.drop_class(number)
         learner.seen_of = Counter({k - (k > number): n for k, n in learner.seen_of.items() if k != number})
         learner.classes, learner.class_ids = classes, {label: number for number, label in enumerate(classes)}
 

@@ -26,10 +26,10 @@ from puridiver.learner.monitor import Monitor
 from puridiver.learner.opinion import AuditRow, audit_rows
 from puridiver.learner.predictor import Predictor, check_finite
 from puridiver.learner.snapshot import Snapshot
-from puridiver.learner.verdicts import Observed, Verdict, judge, nothing_known
+from puridiver.learner.verdicts import NoiseEstimate, Observed, Verdict, judge, nothing_known
 from puridiver.memory import SAMPLERS, Moment, Sampler, Samples
-from puridiver.nets import Backbone, Network, as_backbone, choose_network, fine_tuned
-from puridiver.options import Options, check_reached, resolve
+from puridiver.nets import Backbone, Network, as_backbone, choose_network, fine_tuned, is_light
+from puridiver.options import Options, check_reached, choose_methods, resolve
 from puridiver.runtime.device import choose_runtime, learning
 from puridiver.trainers import SET_NAMES, TRAINERS, NoiseHint, Split, StreamBatch, Trainer, TrainerContext, split_memory
 
@@ -52,7 +52,8 @@ class Learner:
         How many samples the episodic memory holds.
     sampler, trainer, recipe, network
         Names as listed by `puridiver methods`; sampler, trainer and network may be a class of your own
-        (`puridiver.register`). For vectors and for small or grey images some values of a recipe are replaced
+        (`puridiver.register`). Sampler and trainer "auto" go by the network: `sieve` and `verdict` for a light one,
+        which the default recipe trains on the stream, else `puridiver` for both. For vectors and for small or grey images some values of a recipe are replaced
         (`puridiver.options.suited_to`). The network "auto" goes by the input, and is a small one on a CPU.
         The network may also be a module that maps images to features, a `Backbone`, or "timm:..." or "hf:...".
     device, precision, graphs
@@ -89,8 +90,8 @@ class Learner:
         input_shape: tuple[int, ...] = (32, 32, 3),
         memory: int = 500,
         *,
-        sampler: str | type[Sampler] = "puridiver",
-        trainer: str | type[Trainer] = "puridiver",
+        sampler: str | type[Sampler] = "auto",
+        trainer: str | type[Trainer] = "auto",
         recipe: str | Options = "puridiver",
         network: str | type[Network] | nn.Module | Backbone = "auto",
         device: str = "auto",
@@ -111,8 +112,9 @@ class Learner:
         arguments = [name for name in inspect.signature(Learner).parameters if name != "options"]
         self.runtime = choose_runtime(device, precision, bool(graphs))
         self.backbone = as_backbone(network)
-        sampler, self.trainer_name = map(plugins.as_name, (sampler, trainer))
         self._network = self._network_for(network)
+        light = is_light(self._network) if isinstance(self._network, str) else self._network.light
+        sampler, self.trainer_name = choose_methods(plugins.as_name(sampler), plugins.as_name(trainer), recipe, light)
         kind = self._trainer_class = discovery.find("trainer", TRAINERS, self.trainer_name)
         self.options = resolve(recipe, self.sample_shape, None, options, arguments, method_defaults=kind.suits)
         self.sampler: Sampler = discovery.find("sampler", SAMPLERS, sampler)(self.options)
@@ -129,6 +131,7 @@ class Learner:
         # Whoever changes the learner, or reads the live network, holds the lock. Predictions read snapshots.
         self.lock, self._saving = FairLock(), threading.Lock()
         self.consolidating, self.edits, self.monitor = Consolidations(self), Edits(self), Monitor(self.runtime)
+        self.noise = NoiseEstimate(torch.zeros(0, 0, device=self.runtime.device))
         self.class_ids: dict[Label, int] = {}
         if self.classes:
             self._set_classes(self.classes)
@@ -234,7 +237,7 @@ class Learner:
         if not (self._trainer.learns_online or self.consolidations):
             predicted = torch.full_like(predicted, torch.nan)
         known = self.runtime.move(torch.tensor([self.seen_of[number] > 0 for number in numbers.tolist()]))
-        return judge(x, y, predicted, self.memory.held(), known, n_seen)
+        return judge(x, y, predicted, self.memory.held(), known, n_seen, self.noise)
 
     def moment(
         self, loss: Tensor | None = None, replayed: Tensor | None = None, p_right: Tensor | None = None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 7
+FORMAT = 8
 FILE, LOCK = "state.safetensors", ".state.lock"
 WAIT_SECONDS = 10.0  # for another writer of the same folder
 IN_RUN = "learner"  # where the folder of a run has the learner
@@ -169,6 +169,7 @@ def state_of(learner: Learner) -> State:
     }
     parts = {"generator": {name: generator.get_state() for name, generator in learner.generators.items()}}
     parts |= {"memory": learner.memory.state(), "monitor": learner.monitor.state(), "pending": images}
+    parts["noise"] = {"counts": learner.noise.counts}
     if learner.classes:
         parts |= {"trainer": learner.trainer.state(), "predictor": learner.predictor.state()}
     return settings, {f"{part}.{name}": value for part, found in parts.items() for name, value in found.items()}
@@ -242,6 +243,7 @@ def restore(learner: Learner, settings: Mapping[str, Any], tensors: Tensors) -> 
     learner.source_ids = dict(settings["ids"])
     learner.monitor.seconds = dict(settings["seconds"])
     learner.monitor.load_state(parts["monitor"])
+    learner.noise.load_state(parts["noise"], len(learner.classes))
     learner.edits.load_state(settings["pending"], parts["pending"])
     if learner.classes:
         learner.trainer.load_state(parts["trainer"])

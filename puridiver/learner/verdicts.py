@@ -5,6 +5,7 @@ The measurements behind the constants are in `experiments/verdicts`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +15,10 @@ from torch import Tensor
 
 from puridiver.learner.inputs import Label
 from puridiver.memory import Samples
+from puridiver.nets import without_row
 
-RIGHT = 0.8  # share of right labels that is expected before an image is looked at
+RIGHT = 0.9  # share of right labels that is expected before any has come
+PRIOR, MEMORY = 30.0, 500.0  # labels of a class that this counts for; labels of the stream that are remembered, about
 NEIGHBOURS, SOFTNESS = 20, 0.05  # that vote, and the difference in cosine that makes a vote e times as heavy
 SIDE = 16  # pixels to which larger images are averaged before they are compared
 
@@ -54,15 +57,56 @@ def nothing_known(labels: Tensor, n_classes: int) -> Verdict:
     return Verdict(unknown[:, 0], unknown, unknown[:, 0])
 
 
-def judge(x: Tensor, y: Tensor, predicted: Tensor, held: Samples, known: Tensor, n_seen: int) -> Verdict:
+class NoiseEstimate:
+    """How probable each label is for each true class, by the verdicts on the labels that came.
+
+    A verdict needs such a matrix, and gives a better one: classes that are often confused by those who label stand out
+    after some hundred labels. Old verdicts fade, and a few made-up labels keep rare classes near the expected share.
+    """
+
+    def __init__(self, counts: Tensor) -> None:
+        self.counts = counts  # (C, C): decayed sums of the probability of each true class, by the label that came
+
+    def grown(self, n_classes: int) -> Tensor:
+        more = n_classes - len(self.counts)
+        return F.pad(self.counts, (0, more, 0, more))
+
+    def matrix(self, n_classes: int, n_seen: int) -> Tensor:
+        """Probability of each label, given the true class: (C, C), rows are true classes."""
+        counts = self.grown(n_classes)
+        expected = torch.full_like(counts, (1 - RIGHT) / (n_seen - 1)).fill_diagonal_(RIGHT)
+        return (counts + PRIOR * expected) / (counts.sum(dim=1, keepdim=True) + PRIOR)
+
+    def note(self, found: Tensor, labels: Tensor) -> None:
+        """Take in the probabilities of the true classes of a batch, (N, C), and the labels that came."""
+        n_classes = found.shape[1]
+        came = F.one_hot(labels, n_classes).to(found.dtype)
+        self.counts = (1 - 1 / MEMORY) ** len(labels) * self.grown(n_classes) + found.T @ came
+
+    def load_state(self, tensors: Mapping[str, Tensor], n_classes: int) -> None:
+        counts = tensors["counts"]
+        if counts.ndim != 2 or len(set(counts.shape)) > 1 or len(counts) > n_classes or counts.dtype != torch.float32:
+            raise ValueError(f"noise.counts should be float32 (classes, classes), but is {tuple(counts.shape)}")
+        self.counts = counts.to(self.counts.device)
+
+    def drop_class(self, number: int) -> None:
+        self.counts = without_row(without_row(self.counts, number).T, number).T
+
+
+def judge(
+    x: Tensor, y: Tensor, predicted: Tensor, held: Samples, known: Tensor, n_seen: int, noise: NoiseEstimate
+) -> Verdict:
     """Judge arriving labels by the probabilities `predicted` for their images, (N, C), and by the held samples.
 
     `known` says of which labels the learner has seen the class before, bool (N,), `n_seen` how many classes it has.
+    The estimate of the noise is used, and learns from the verdict.
     """
     said = predicted
     if len(held):
         said = torch.stack([said, pixel_votes(x, held.images, held.labels, predicted.shape[1])]).nanmean(dim=0)
-    found = posterior(said, y, n_seen)
+    found = posterior(said, y, noise.matrix(predicted.shape[1], n_seen))
+    learnt = torch.where(known[:, None] & found.isfinite(), found, 0.0)
+    noise.note(learnt, y)
     p_right = torch.where(known, found.gather(1, y[:, None]).squeeze(1), torch.nan)
     named = torch.where(predicted[:, 0].isfinite(), predicted.argmax(dim=1), torch.nan)
     return Verdict(p_right, found, named)
@@ -90,11 +134,10 @@ def pixel_votes(images: Tensor, known: Tensor, labels: Tensor, n_classes: int) -
     return votes(unit[: len(images)] @ unit[len(images) :].T, labels, n_classes, NEIGHBOURS, SOFTNESS)
 
 
-def posterior(p: Tensor, labels: Tensor, n_classes: int) -> Tensor:
+def posterior(p: Tensor, labels: Tensor, noise: Tensor) -> Tensor:
     """Probability of each class, (N, C), given the image and the label that came.
 
-    `p` (N, C) is the probability by the image alone. A share of RIGHT of the labels is right; a wrong label is any of
-    the other `n_classes` - 1 alike.
+    `p` (N, C) is the probability by the image alone, `noise` (C, C) that of each label, given the class.
     """
-    joint = p * torch.full_like(p, (1 - RIGHT) / (n_classes - 1)).scatter_(1, labels[:, None], RIGHT)
+    joint = p * noise[:, labels].T
     return joint / joint.sum(dim=1, keepdim=True)

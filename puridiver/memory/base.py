@@ -34,7 +34,7 @@ class Samples:
     arrivals: Tensor  # int64 (N,): how many samples came before it; names the sample for good
     notes: Tensor  # float32 (N,), or (N, n_notes): a sampler's own figures, kept with the sample (its loss on arrival)
     came_with: Tensor  # int64 (N,): the class id before a person checked the label; -1: nobody has
-    vectors: Tensor | None = None  # float32 (N, d): a trainer's own, kept with the sample (its logits on arrival)
+    vectors: Tensor | None = None  # float32 (N, C): a trainer's own numbers for each class, kept with the sample
 
     @property
     def checked(self) -> Tensor:
@@ -183,7 +183,7 @@ class Memory:
             rows = [row for row, arrival in enumerate(old.arrivals.tolist()) if arrival not in arrivals]
             setattr(self, name, old.take(self._runtime.move(torch.tensor(rows, dtype=torch.int64))))
 
-    def drop_class(self, number: int, vectors_are_logits: bool = False) -> None:
+    def drop_class(self, number: int) -> None:
         """Remove the samples of a class id; those of greater ids get the next smaller one.
 
         What came with the label and was corrected keeps its label, also if the correction is undone.
@@ -194,7 +194,7 @@ class Memory:
             came_with = torch.where(old.came_with == number, old.labels, old.came_with)
             lower = [ids - (ids > number).long() for ids in (old.labels, came_with)]
             vectors = old.vectors
-            if vectors is not None and vectors_are_logits:
+            if vectors is not None and number < vectors.shape[1]:
                 vectors = torch.cat([vectors[:, :number], vectors[:, number + 1 :]], dim=1)
             setattr(self, name, replace(old, labels=lower[0], came_with=lower[1], vectors=vectors))
 

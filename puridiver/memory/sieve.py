@@ -28,7 +28,7 @@ class Sieve(HighestNoteGoes):
     summary = "a class-balanced reservoir of samples whose labels looked right on arrival"
     wants_verdicts = True
     own_options: ClassVar[Mapping[str, Option]] = {
-        "sieve_power": Option(4.0, "power of the probability that a label is right (0: a plain reservoir)", low=0),
+        "sieve_power": Option(8.0, "power of the probability that a label is right (0: a plain reservoir)", low=0),
     }
 
     def note_arrivals(self, batch: Samples, moment: Moment) -> Tensor:

@@ -19,7 +19,7 @@ from puridiver.options import TINY_IMAGE, Options, declare_family
 
 __all__ = [
     "NETWORKS", "Backbone", "Head", "Network", "Outputs", "as_backbone", "build_network", "choose_network",
-    "fine_tuned", "global_draws", "initialise_afresh", "is_backbone", "make_new", "without_row",
+    "fine_tuned", "global_draws", "initialise_afresh", "is_backbone", "is_light", "make_new", "without_row",
 ]  # fmt: skip
 
 NETWORKS: dict[str, type[Network]] = members(__name__, Network)  # type: ignore[type-abstract]
@@ -56,14 +56,19 @@ def build_network(
 
 def make_new(network: Network, generator: torch.Generator) -> None:
     """Reset weights and statistics in place to those of a new network, even if its head was replaced."""
-    if network.is_own():
+    if not network.keeps_weights:
         initialise_afresh(network, generator)
         return
-    # A network from outside may have parameters that `initialise_afresh` does not know.
+    # A network that keeps the weights of its constructor may have parameters that `initialise_afresh` does not know.
     weights = build_network(type(network), *network.made_as, generator).state_dict()
     network.load_state_dict({k: v for k, v in weights.items() if not k.startswith("head.")}, strict=False)
     head: nn.Module = network.head
     initialise_afresh(head, generator)
+
+
+def is_light(name: str) -> bool:
+    """Whether a network of this name is small enough to learn from a stream on a CPU, step by step."""
+    return name in NETWORKS and NETWORKS[name].light
 
 
 def choose_network(name: str, input_shape: tuple[int, ...], device: torch.device) -> str:

@@ -49,6 +49,7 @@ class Network(nn.Module, ABC):
     summary: str
     own_options: ClassVar[Mapping[str, Option]] = {}  # the options that only this network has
     keeps_weights = True
+    light = False  # small enough to learn from a stream on a CPU, step by step
     takes_vectors = False  # float32 (N, d) in the place of images
     head: Head
     made_as: tuple[int, tuple[int, ...], Options]  # the constructor's arguments
@@ -110,7 +111,7 @@ def without_row(values: Tensor, number: int) -> Tensor:
 
 
 class ConvNorm(nn.Module):
-    """A convolution, its BatchNorm, and what follows: `then` is one of FOLLOWERS.
+    """A convolution, pooling if asked for, its BatchNorm, and what follows: `then` is one of FOLLOWERS.
 
     Fused kernels run on a GPU. On a CPU, in float32, in eval mode and without gradients, BatchNorm is folded into the
     convolution's weights, which saves a pass over every activation. BatchNorm does not count its batches: that would
@@ -118,23 +119,26 @@ class ConvNorm(nn.Module):
     """
 
     def __init__(
-        self, width_in: int, width: int, kernel: int, stride: int, settings: Options, then: str = "none"
-    ) -> None:
+        self, width_in: int, width: int, kernel: int, stride: int, settings: Options, then: str = "none",
+        pool: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.conv = nn.Conv2d(width_in, width, kernel, stride, padding=kernel // 2, bias=False)
         self.norm = nn.BatchNorm2d(width, eps=settings.batchnorm_epsilon, momentum=MOMENTUM)
-        self.then = then
+        self.then, self.pool = then, pool
 
     def forward(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         conv, norm, mean, var = self.conv, self.norm, self.norm.running_mean, self.norm.running_var
         assert mean is not None
         assert var is not None
-        is_plain = x.device.type == "cpu" and x.dtype == torch.float32
-        if is_plain and not self.training and not torch.is_grad_enabled():
+        folds = x.device.type == "cpu" and x.dtype == torch.float32 and not self.pool
+        if folds and not self.training and not torch.is_grad_enabled():
             scale = norm.weight * (var + norm.eps).rsqrt()
             weight, bias = conv.weight * scale[:, None, None, None], norm.bias - mean * scale
             return follow(F.conv2d(x, weight, bias, conv.stride, conv.padding), self.then, residual)
         x = conv(x)
+        if self.pool:
+            x = F.max_pool2d(x, 2, ceil_mode=True)
         if x.is_cuda and fused_norm_works(x.device):
             return fused_norm(x, residual, norm.weight, norm.bias, mean, var, self.training, norm.eps, self.then)
         x = F.batch_norm(x, mean, var, norm.weight, norm.bias, self.training, MOMENTUM, norm.eps)

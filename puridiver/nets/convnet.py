@@ -8,11 +8,15 @@ from puridiver.options import Options
 
 
 class ConvNet(Network):
-    """Two 3x3 convolutions with BatchNorm and pooling, then a hidden layer over at most 8 x 8 places."""
+    """Two 3x3 convolutions with pooling and BatchNorm, then a hidden layer over at most 8 x 8 places.
+
+    It pools before BatchNorm, which takes a quarter of the time there, and begins with torch's own weights: with larger
+    ones it learns more slowly.
+    """
 
     name = title = "convnet"
-    keeps_weights = False
-    summary = "two convolutions and a hidden layer, for images of 24 px and more on a CPU"
+    light = True
+    summary = "two convolutions and a hidden layer, for images on a CPU"
     WIDTHS, HIDDEN, PLACES = (32, 64), 128, 8
 
     def __init__(self, n_classes: int, input_shape: tuple[int, int, int], settings: Options) -> None:
@@ -20,7 +24,7 @@ class ConvNet(Network):
         height, width, previous = input_shape
         layers: list[nn.Module] = []
         for width_out in self.WIDTHS:
-            layers += [ConvNorm(previous, width_out, 3, 1, settings, "relu"), nn.MaxPool2d(2, ceil_mode=True)]
+            layers.append(ConvNorm(previous, width_out, 3, 1, settings, "relu", pool=True))
             height, width, previous = -(-height // 2), -(-width // 2), width_out
         size = min(height, self.PLACES), min(width, self.PLACES)
         self.body = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(size), nn.Flatten())

@@ -13,6 +13,7 @@ class VectorNet(Network):
     name = title = "mlp"
     summary = "one hidden layer, for vectors; default for them"
     keeps_weights = False
+    light = True
     takes_vectors = True
     HIDDEN = 256
 

@@ -12,6 +12,7 @@ class SmallConvNet(Network):
 
     name = title = "small"
     keeps_weights = False
+    light = True
     summary = "three convolutions, under 100,000 parameters"
     WIDTHS = (32, 64, 96)
 

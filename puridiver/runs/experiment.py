@@ -59,8 +59,8 @@ class Experiment:
                 raise ValueError("tell_noise needs data whose true labels are known: the noise of these is not known")
             hint = NoiseHint(noise_kind(self.manifest.noise).hint, self.manifest.realised_noise)
         self.learner = Learner(
-            len(self.source.class_names), self.source.input_shape, self.resolved.memory, sampler=config.sampler,
-            trainer=config.trainer, recipe=self.options, network=self.resolved.network, device=config.device,
+            len(self.source.class_names), self.source.input_shape, self.resolved.memory, sampler=self.resolved.sampler,
+            trainer=self.resolved.trainer, recipe=self.options, network=self.resolved.network, device=config.device,
             precision=config.precision, graphs=config.graphs, seed=config.seed, hint=hint,
         )  # fmt: skip
         # Now and not at the end: files may be edited during the run.
@@ -104,12 +104,12 @@ class Experiment:
         as_given = manifest.noise == "none" and manifest.realised_noise != 0
         noise = "as given" if as_given else noise_name(manifest.noise, manifest.noise_rate)
         facts = {
-            "id": self.id, "grid": None, "method": f"{config.sampler} + {config.trainer}",
-            "title": plugins.title_of(config.sampler, config.trainer),
+            "id": self.id, "grid": None, "method": f"{self.resolved.sampler} + {self.resolved.trainer}",
+            "title": plugins.title_of(self.resolved.sampler, self.resolved.trainer),
             "column": f"{self.source.name} {noise}", "seed": config.seed, "data": self.source.name,
             "stream": place_in_record(config.stream), "stream_hash": manifest.content_hash, "noise": manifest.noise,
             "noise_rate": manifest.noise_rate, "noise_map": config.noise_map, "stream_noise": manifest.realised_noise,
-            "sampler": config.sampler, "trainer": config.trainer, "recipe": config.recipe,
+            "sampler": self.resolved.sampler, "trainer": self.resolved.trainer, "recipe": config.recipe,
             "options": {**config.options, **({} if config.epochs is None else {"epochs": config.epochs})},
             "memory": learner.capacity, "network": self.resolved.network, "epochs": options.epochs,
             "consolidations": options.consolidations, "told_noise": config.tell_noise,

@@ -19,7 +19,7 @@ import torch
 from puridiver import data, options, plugins
 from puridiver._version import __version__
 from puridiver.data.base import DataSource
-from puridiver.nets import choose_network, is_backbone
+from puridiver.nets import choose_network, is_backbone, is_light
 from puridiver.runs.config import Role, RunConfig
 from puridiver.runtime.device import choose_runtime
 from puridiver.streams import StreamManifest, named_map, resolve_stream
@@ -38,6 +38,8 @@ class Resolved(NamedTuple):
     own_options: dict[str, Any]  # those that reach the chosen methods
     methods: tuple[tuple[str, str], ...]  # family and name of the sampler, the trainer and the network
     memory: int
+    sampler: str
+    trainer: str
     network: str
     tasks: int
     noise: str
@@ -62,15 +64,17 @@ def resolve(config: RunConfig, source: DataSource) -> Resolved:
         if config.diversity:
             raise ValueError("diversity is measured by a jointly trained network of the package: leave it out")
         shape, filled["diversity"] = shape[:1], False  # the learner learns from its features, which are vectors
-    methods = (("sampler", config.sampler), ("trainer", config.trainer), ("network", filled["network"]))
+    light = is_backbone(filled["network"]) or is_light(filled["network"])
+    sampler, trainer = options.choose_methods(config.sampler, config.trainer, config.recipe, light)
+    methods = (("sampler", sampler), ("trainer", trainer), ("network", filled["network"]))
     owners = list(map(" ".join, methods))
     asked = {**config.options, **({} if config.epochs is None else {"epochs": config.epochs})}
     options.check_reached(asked, owners)
     if defaults.get("halve_epochs"):  # as the paper does for the web sets: 256 to 128 (and 255 to 127)
         defaults["epochs"] = options.resolve(config.recipe, shape, defaults).epochs // 2
-    suits = TRAINERS[config.trainer].suits if config.trainer in TRAINERS else {}
+    suits = TRAINERS[trainer].suits if trainer in TRAINERS else {}
     chosen = options.resolve(config.recipe, shape, defaults, asked, method_defaults=suits)
-    return Resolved(chosen, chosen.of(owners), methods, **filled)
+    return Resolved(chosen, chosen.of(owners), methods, **filled, sampler=sampler, trainer=trainer)
 
 
 def data_of(config: RunConfig) -> tuple[str, Path | None, data.FileOptions]:
@@ -115,7 +119,7 @@ def run_id(config: RunConfig, source: DataSource, stream_hash: str) -> str:
     """
     found = resolve(config, source)
     facts = {
-        **config.values(Role.IDENTITY), "memory": found.memory, "network": found.network, "stream": stream_hash,
+        **config.values(Role.IDENTITY), **dict(found.methods), "memory": found.memory, "stream": stream_hash,
         "options": dict(found.own_options.items() & found.options.changed().items()),
         "plugins": plugins.codes(*found.methods),
     }  # fmt: skip

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from puridiver.nets import is_light
 from puridiver.runtime.capture import Captures, share_given_back
 
 logger = logging.getLogger(__name__)
@@ -137,12 +138,12 @@ def _choose_device(device: str) -> torch.device:
 
 @contextlib.contextmanager
 def steady_threads(device: torch.device, network: str) -> Iterator[None]:
-    """Use one thread for a small network on a CPU, so that a seed gives the same figures on every machine.
+    """Use one thread for a light network on a CPU, so that a seed gives the same figures on every machine.
 
     A small network gains little from a second thread on idle cores and loses much on busy ones.
     """
     before = torch.get_num_threads()
-    if device.type == "cpu" and network in ("small", "convnet", "mlp"):
+    if device.type == "cpu" and is_light(network):
         torch.set_num_threads(1)
     try:
         yield

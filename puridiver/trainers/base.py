@@ -101,7 +101,6 @@ class Trainer(ABC):
     learns_online: ClassVar[bool] = True  # from the labels of stream batches
     saved_buffers: ClassVar[tuple[str, ...]] = ()  # names in `self.buffers` that are part of the state
     replay_ahead: ClassVar[int] = REPLAY_AHEAD  # stream batches for which a full memory's replay is drawn at once
-    keeps_logits: ClassVar[bool] = False  # of each arriving sample, as the `vectors` of what the memory keeps
 
     def __init__(self, context: TrainerContext) -> None:
         o = self.options = context.options
@@ -138,7 +137,7 @@ class Trainer(ABC):
         vectors = labels.new_empty((0, 0), dtype=torch.float32)
         targets = self.one_hot(labels) if batch.targets is None else batch.targets
         if replay is not None:
-            images, targets = torch.cat([images, replay.images]), torch.cat([targets, self.one_hot(replay.labels)])
+            images, targets = torch.cat([images, replay.images]), torch.cat([targets, self.memory_targets(replay)])
             vectors = vectors if replay.vectors is None else replay.vectors
         train_norm = not batch.freeze_norm and len(images) > 1
         learnt: list[Learnt] = []
@@ -147,7 +146,7 @@ class Trainer(ABC):
                 plan = self.runtime.move(self._next_online_plan(len(images), n_stream))
                 learnt.append(self._run_online(images, targets, vectors, plan, k, train_norm, n_stream))
         first = learnt[0]  # before this step the batch was new
-        self.vectors = first.logits[:n_stream] if self.keeps_logits else None
+        self.vectors = self.to_keep(targets[:n_stream], first.logits[:n_stream])
         return first.loss if alone is None else alone
 
     def _next_online_plan(self, n: int, n_stream: int) -> Tensor:
@@ -233,6 +232,14 @@ class Trainer(ABC):
     def on_candidates(self, pool: Samples, n_old: int) -> None:
         """Called before the sampler chooses among the memory's `n_old` samples and what came; most need nothing."""
         return
+
+    def to_keep(self, targets: Tensor, logits: Tensor) -> Tensor | None:
+        """Numbers for each class, (B, C), that the memory keeps as `vectors` with what it keeps of a stream batch."""
+        return None
+
+    def memory_targets(self, memory: Samples) -> Tensor:
+        """What memory samples teach, (N, C)."""
+        return self.one_hot(memory.labels)
 
     @property
     def replay_size(self) -> int:
@@ -335,7 +342,7 @@ class Trainer(ABC):
     ) -> None:
         """`step(row, n, *static)` over the memory in batches of n, captured; `mixed_batch` gives its images."""
         self.buffers.put("views", self.next_memory_view(memory))
-        self.buffers.put("targets", self.one_hot(memory.labels) if targets is None else targets)
+        self.buffers.put("targets", self.memory_targets(memory) if targets is None else targets)
         for plan, n in self.plain_plans(len(memory)):
             self.run_plan(step, plan, n, *static)
 

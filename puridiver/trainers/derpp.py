@@ -34,11 +34,13 @@ class DarkReplay(ExperienceReplay):
     name = "derpp"
     title = "DER++"
     summary = "experience replay; replayed samples should keep their label and the logits that they arrived with"
-    keeps_logits = True
     own_options = {
         "der_alpha": Option(0.2, "weight of the distance of logits", low=0),
         "der_beta": Option(0.5, "weight of the replayed labels", low=0),
     }
+
+    def to_keep(self, targets: Tensor, logits: Tensor) -> Tensor | None:
+        return logits
 
     @property
     def replay_size(self) -> int:
