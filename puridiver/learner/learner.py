@@ -53,9 +53,10 @@ class Learner:
     sampler, trainer, recipe, network
         Names as listed by `puridiver methods`; sampler, trainer and network may be a class of your own
         (`puridiver.register`). Sampler and trainer "auto" go by the network: `sieve` and `verdict` for a light one,
-        which the default recipe trains on the stream, else `puridiver` for both. For vectors and for small or grey images some values of a recipe are replaced
-        (`puridiver.options.suited_to`). The network "auto" goes by the input, and is a small one on a CPU.
-        The network may also be a module that maps images to features, a `Backbone`, or "timm:..." or "hf:...".
+        which the default recipe trains on the stream, else `puridiver` for both. For vectors and for small or grey
+        images some values of a recipe are replaced (`puridiver.options.suited_to`). The network "auto" goes by the
+        input, and is a light one on a CPU. The network may also be a module that maps images to features, a `Backbone`,
+        or "timm:..." or "hf:...".
     device, precision, graphs
         "auto", "cpu", "cuda" or "cuda:N". On a GPU: "auto" (bfloat16 convolutions where the GPU has them), "float32"
         or "bfloat16"; and whether steps are captured as CUDA graphs. A CPU computes in float32, uncaptured.

@@ -17,7 +17,7 @@ from puridiver.learner.inputs import Label
 from puridiver.memory import Samples
 from puridiver.nets import without_row
 
-RIGHT = 0.9  # share of right labels that is expected before any has come
+RIGHT = 0.8  # share of right labels that is expected before any has come
 PRIOR, MEMORY = 30.0, 500.0  # labels of a class that this counts for; labels of the stream that are remembered, about
 NEIGHBOURS, SOFTNESS = 20, 0.05  # that vote, and the difference in cosine that makes a vote e times as heavy
 SIDE = 16  # pixels to which larger images are averaged before they are compared

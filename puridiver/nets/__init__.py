@@ -74,7 +74,7 @@ def is_light(name: str) -> bool:
 def choose_network(name: str, input_shape: tuple[int, ...], device: torch.device) -> str:
     """The named network or backbone, or for "auto" the one for vectors or for images of this size.
 
-    On a CPU that is always a small one: a ResNet trains for hours.
+    On a CPU that is always a light one: a ResNet trains for hours.
     """
     of_vectors = len(input_shape) == 1
     if is_backbone(name):
@@ -88,8 +88,6 @@ def choose_network(name: str, input_shape: tuple[int, ...], device: torch.device
     if of_vectors:
         return "mlp"
     size = max(input_shape[:2])
-    if size < TINY_IMAGE:
-        return "small"
-    if device.type == "cpu":
+    if device.type == "cpu" or size < TINY_IMAGE:
         return "convnet"
     return "resnet18" if size <= 64 else "resnet34"

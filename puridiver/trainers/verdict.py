@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver.memory import Samples
@@ -29,18 +30,24 @@ class VerdictTrainer(Trainer):
         "strong": "none", "weight_decay": 5e-4, "lr": 0.02, "schedule": "cosine", "epochs": 15, "batch_size": 32,
         "head": "linear", "stream_batch": 16,
     }  # fmt: skip
+    replay_ahead = 1  # what came last is replayed, too
     own_options = {
-        "replays": Option(2, "steps on each stream batch, each joined by other memory samples", low=1),
+        "replays": Option(
+            3,
+            "steps on a stream batch, each joined by other memory samples; a batch of fewer than `replay_size` takes "
+            "its share of them",
+            low=1,
+        ),
     }
 
     def observe(self, batch: StreamBatch) -> Tensor:
-        n, replay = self.options.replays, batch.replay
-        parts = [] if replay is None else replay.split(-(-len(replay) // n))
-        losses, kept = [], []
-        for part, _ in zip_longest(parts[:n], range(n)):
-            losses.append(super().observe(batch._replace(replay=part)))
-            kept.append(self.vectors)
-        self.vectors = kept[0]
+        o, size, replay = self.options, super().replay_size, batch.replay
+        steps = min(o.replays, -(-o.replays * len(batch.labels) // size))
+        parts = [] if replay is None else replay.split(-(-len(replay) // o.replays))
+        losses = [
+            super(VerdictTrainer, self).observe(batch._replace(replay=part))
+            for part, _ in zip_longest(parts[:steps], range(steps))
+        ]
         return losses[0]
 
     @property
@@ -55,7 +62,7 @@ class VerdictTrainer(Trainer):
         given, kept = self.one_hot(memory.labels), memory.vectors
         if kept is None:
             return given
-        kept = torch.nn.functional.pad(kept.nan_to_num(), (0, self.n_classes - kept.shape[1]))
+        kept = F.pad(kept.nan_to_num(), (0, self.n_classes - kept.shape[1]))
         total = kept.sum(dim=1, keepdim=True)  # 0: nothing was kept
         return torch.where(memory.checked[:, None] | (total == 0), given, kept / total.clamp(min=1e-12))
 
