@@ -14,7 +14,10 @@ import optuna
 import puridiver
 
 # Choose on validation images, with seeds other than those of the tables: the test images stay unseen.
-CONFIG = puridiver.RunConfig(data="digits", noise="sym-40", holdout=200, evaluate_on="validation", diversity=False)
+CONFIG = puridiver.RunConfig(
+    data="digits", noise="sym-40", holdout=200, evaluate_on="validation", diversity=False, sampler="puridiver",
+    trainer="puridiver",
+)  # fmt: skip
 SEEDS = (11, 12)
 
 

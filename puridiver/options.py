@@ -364,9 +364,10 @@ def suited_to(input_shape: tuple[int, ...]) -> dict[str, Any]:
     """Values instead of a recipe's, for vectors (d,) or images (height, width, channels)."""
     if len(input_shape) == 1:
         return SUITS_VECTORS
+    is_grey = input_shape[2] == 1
     if max(input_shape[:2]) < TINY_IMAGE:
-        return SUITS_TINY_IMAGES
-    return SUITS_GREY_IMAGES if input_shape[2] == 1 else {}
+        return {**SUITS_TINY_IMAGES, **({"flip": False} if is_grey else {})}
+    return SUITS_GREY_IMAGES if is_grey else {}
 
 
 def resolve(

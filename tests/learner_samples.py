@@ -51,8 +51,9 @@ def feed(learner: Learner, images: Any, labels: Any, size: int = 8, ids: Any = N
 
 
 def tiny_learner(classes: Any = 3, memory: int = 12, **settings: Any) -> Learner:
-    """A learner for `patterns`, with those of the `TINY` options that its methods have."""
-    methods = {f"{family} {settings.get(family, 'puridiver')}" for family in ("sampler", "trainer")}
+    """A learner for `patterns`, with those of the `TINY` options that its methods have; PuriDivER if none is named."""
+    settings = {"sampler": "puridiver", "trainer": "puridiver", "network": "small", **settings}
+    methods = {f"{family} {settings[family]}" for family in ("sampler", "trainer")}
     tiny = {name: value for name, value in TINY.items() if not owners(name) or methods & set(owners(name))}
     return Learner(classes, SHAPE, memory, device="cpu", **{**tiny, **settings})
 

@@ -40,7 +40,10 @@ class Recording:
         self.stream = Stream(self.source, self.manifest)
         slow = {"online_lr": 2e-4} if name == "puridiver" else {}  # its four steps a batch amplify rounding
         settings: dict[str, Any] = {**DIGITS, **slow, **options}
-        self.learner = Learner(10, (8, 8, 1), memory, recipe=name, network="small", device="cpu", seed=0, **settings)
+        self.learner = Learner(
+            10, (8, 8, 1), memory, sampler="puridiver", trainer="puridiver", recipe=name, network="small", device="cpu",
+            seed=0, **settings,
+        )  # fmt: skip
         self.positions: list[int] = []
         self.online_losses: list[float] = []
         self.step_losses: list[float] = []

@@ -10,7 +10,18 @@ from typing import Any
 import pytest
 
 from puridiver import options as module
-from puridiver.options import DESCRIPTIONS, RECIPES, Option, Options, check_reached, declare, parse, recipe, resolve
+from puridiver.options import (
+    DESCRIPTIONS,
+    RECIPES,
+    Option,
+    Options,
+    check_reached,
+    choose_methods,
+    declare,
+    parse,
+    recipe,
+    resolve,
+)
 
 # Row of docs/fidelity.md, option, paper, released program.
 DIFFERENCES: list[tuple[int, str, Any, Any]] = [
@@ -124,8 +135,30 @@ def test_tiny_images_get_what_suits_them_but_what_is_off_stays_off() -> None:
     assert resolve("official", (32, 32, 3), {"warmup_epochs": 30, "unrelated": 1}).warmup_epochs == 30
     assert resolve("paper", (32, 32, 3), {"warmup_epochs": 30}).warmup_epochs == 0
     assert resolve("puridiver", (8, 8, 1), {"epochs": 40}, {}, method_defaults={"epochs": 0}).epochs == 0
+    grey, colour = resolve("puridiver", (28, 28, 1)), resolve("puridiver", (28, 28, 3))
+    assert (grey.flip, grey.cutmix, colour.flip, colour.cutmix) == (False, 0.0, True, 0.5)
     whole = recipe("paper", lr=0.3)
     assert resolve(whole, (8, 8, 1), {"epochs": 40}) == whole
+
+
+@pytest.mark.parametrize(
+    ("recipe", "light", "suited"),
+    [
+        ("puridiver", True, ("sieve", "verdict")),
+        ("puridiver", False, ("puridiver", "puridiver")),
+        ("official", True, ("puridiver", "puridiver")),
+        ("paper", True, ("puridiver", "puridiver")),
+        (Options(), True, ("puridiver", "puridiver")),
+    ],
+    ids=str,
+)
+def test_methods_suit_the_recipe_and_the_network_unless_they_are_named(
+    recipe: Any, light: bool, suited: tuple[str, str]
+) -> None:
+    assert choose_methods("auto", "auto", recipe, light) == suited
+    assert choose_methods("rsv", "auto", recipe, light) == ("rsv", suited[1])
+    assert choose_methods("auto", "gce", recipe, light) == (suited[0], "gce")
+    assert choose_methods("rsv", "gce", recipe, light) == ("rsv", "gce")
 
 
 def test_an_option_reaches_the_methods_that_declare_it() -> None:

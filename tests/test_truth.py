@@ -37,8 +37,9 @@ def run(source: DataSource, folder: Path, monkeypatch: pytest.MonkeyPatch, **cha
     manifest.save(folder / "stream.json")
     monkeypatch.setattr("puridiver.data.load", lambda name, root=None, *rest: source)
     config = RunConfig(
-        data="patterns", data_root=str(folder), stream=str(folder / "stream.json"), memory=12, network="small",
-        device="cpu", diversity=False, anytime_points=2, evaluate_epochs=True, options=TINY,
+        data="patterns", data_root=str(folder), stream=str(folder / "stream.json"), memory=12, sampler="puridiver",
+        trainer="puridiver", network="small", device="cpu", diversity=False, anytime_points=2, evaluate_epochs=True,
+        options=TINY,
     )  # fmt: skip
     config = dataclasses.replace(config, **changes)
     methods = {f"sampler {config.sampler}", f"trainer {config.trainer}", "network small"}

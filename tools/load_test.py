@@ -216,7 +216,14 @@ def differing(killed: Path, acknowledged: dict[int, int], folder: Path) -> list[
     states = [storage.load(sorted((each / "snapshots").iterdir())[-1]) for each in (killed, folder)]
     (settings, tensors), (own_settings, own) = states
     names = [name for name in own_settings if name != "seconds" and own_settings[name] != settings[name]]
-    return names + [name for name in own.keys() | tensors.keys() if not torch.equal(own[name], tensors[name])]
+    return names + [
+        name for name in own.keys() | tensors.keys() if not torch.equal(_bits(own[name]), _bits(tensors[name]))
+    ]
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """As whole numbers, among which nan equals itself."""
+    return tensor.view(torch.int32) if tensor.dtype == torch.float32 else tensor
 
 
 def kills(args: argparse.Namespace, place: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from puridiver.learner.monitor import Monitor
 from puridiver.learner.opinion import AuditRow, audit_rows
 from puridiver.learner.predictor import Predictor, check_finite
 from puridiver.learner.snapshot import Snapshot
-from puridiver.learner.verdicts import NoiseEstimate, Observed, Verdict, judge, nothing_known
+from puridiver.learner.verdicts import NoiseEstimate, Observed, Verdict, judge, judge_again, nothing_known
 from puridiver.memory import SAMPLERS, Moment, Sampler, Samples
 from puridiver.nets import Backbone, Network, as_backbone, choose_network, fine_tuned, is_light
 from puridiver.options import Options, check_reached, choose_methods, resolve
@@ -35,6 +36,7 @@ from puridiver.trainers import SET_NAMES, TRAINERS, NoiseHint, Split, StreamBatc
 
 logger = logging.getLogger(__name__)
 
+JUDGED_AGAIN = 512  # arrivals after which the memory's labels are judged again
 LARGE = 4  # times the option `batch_size`: a larger stream batch is taken in parts
 NO_CLASS = "the learner knows no class yet: observe a batch first, or name classes"
 
@@ -188,8 +190,10 @@ class Learner:
                 verdicts.append(self._learn(part, part_numbers, judge))
                 self.seen += len(part)
                 self.seen_of.update(part_numbers.tolist())
+                self.predictor.publish(learnt_online=self._trainer.learns_online)
+                if self.sampler.wants_verdicts and self.seen // JUDGED_AGAIN > (self.seen - len(part)) // JUDGED_AGAIN:
+                    self._judge_memory()
         arrivals = range(first, self.seen)
-        self.predictor.publish(learnt_online=self._trainer.learns_online)
         if ids is not None:  # not before: if learning fails, the next samples would inherit them
             self.edits.remember_ids(arrivals, ids)
         p_right = np.full(len(labels), np.nan, np.float32)
@@ -239,6 +243,13 @@ class Learner:
             predicted = torch.full_like(predicted, torch.nan)
         known = self.runtime.move(torch.tensor([self.seen_of[number] > 0 for number in numbers.tolist()]))
         return judge(x, y, predicted, self.memory.held(), known, n_seen, self.noise)
+
+    def _judge_memory(self) -> None:
+        """Tell the sampler how likely the labels that it holds are right, by what the learner knows now."""
+        held, n_seen = self.memory.samples, sum(n > 0 for n in self.seen_of.values())
+        if len(held) > 1 and n_seen > 1:
+            p_right = judge_again(self.predictor.predict(held.images)[0], held, n_seen, self.noise)
+            self.memory.samples = replace(held, notes=self.sampler.judged_again(held, p_right))
 
     def moment(
         self, loss: Tensor | None = None, replayed: Tensor | None = None, p_right: Tensor | None = None

@@ -20,7 +20,7 @@ from puridiver.nets import without_row
 RIGHT = 0.8  # share of right labels that is expected before any has come
 PRIOR, MEMORY = 30.0, 500.0  # labels of a class that this counts for; labels of the stream that are remembered, about
 NEIGHBOURS, SOFTNESS = 20, 0.05  # that vote, and the difference in cosine that makes a vote e times as heavy
-SIDE = 16  # pixels to which larger images are averaged before they are compared
+SIDE = 16  # pixels at most to which images are averaged before they are compared
 
 
 class Observed(NamedTuple):
@@ -93,6 +93,18 @@ class NoiseEstimate:
         self.counts = without_row(without_row(self.counts, number).T, number).T
 
 
+def judge_again(predicted: Tensor, held: Samples, n_seen: int, noise: NoiseEstimate) -> Tensor:
+    """The probability that each held label is right, (N,), by what is predicted now, (N, C), and by the other samples.
+
+    The estimate of the noise learns nothing from it: the network has learnt these labels.
+    """
+    n_classes = predicted.shape[1]
+    others = pixel_votes(held.images, held.images, held.labels, n_classes, apart=True)
+    found = posterior((predicted + others) / 2, held.labels, noise.matrix(n_classes, n_seen))
+    p_right = found.gather(1, held.labels[:, None]).squeeze(1)
+    return torch.where(held.checked, 1.0, p_right)
+
+
 def judge(
     x: Tensor, y: Tensor, predicted: Tensor, held: Samples, known: Tensor, n_seen: int, noise: NoiseEstimate
 ) -> Verdict:
@@ -122,16 +134,22 @@ def votes(cosines: Tensor, labels: Tensor, n_classes: int, n_neighbours: int, so
     return cosines.new_zeros(len(cosines), n_classes).scatter_add_(1, labels[nearest.indices], weights)
 
 
-def pixel_votes(images: Tensor, known: Tensor, labels: Tensor, n_classes: int) -> Tensor:
-    """`votes` of known images with these class ids on others, by the pixels of small versions, (N, C)."""
+def pixel_votes(images: Tensor, known: Tensor, labels: Tensor, n_classes: int, apart: bool = False) -> Tensor:
+    """`votes` of known images with these class ids on others, by the pixels of small versions, (N, C).
+
+    `apart`: the others are the same images, and none votes on itself.
+    """
     if images.ndim == 4:  # of a large image every step-th pixel will do
         step = max(1, min(images.shape[2:]) // (2 * SIDE))
         images, known = (each[:, :, ::step, ::step].float() for each in (images, known))
-        small = min(SIDE, images.shape[2]), min(SIDE, images.shape[3])
-        images, known = (F.adaptive_avg_pool2d(each, small) for each in (images, known))
+        cells = [-(-side // SIDE) for side in images.shape[2:]]
+        images, known = (F.avg_pool2d(each, cells, ceil_mode=True) for each in (images, known))
     flat = torch.cat([images, known]).flatten(1)
     unit = F.normalize(flat - flat.mean(dim=1, keepdim=True), dim=1)
-    return votes(unit[: len(images)] @ unit[len(images) :].T, labels, n_classes, NEIGHBOURS, SOFTNESS)
+    cosines = unit[: len(images)] @ unit[len(images) :].T
+    if apart:
+        cosines.fill_diagonal_(-torch.inf)
+    return votes(cosines, labels, n_classes, NEIGHBOURS, SOFTNESS)
 
 
 def posterior(p: Tensor, labels: Tensor, noise: Tensor) -> Tensor:

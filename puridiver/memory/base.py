@@ -274,6 +274,10 @@ class Sampler(ABC):
         `pool.notes`: those of the rows that stay are kept.
         """
 
+    def judged_again(self, held: Samples, p_right: Tensor) -> Tensor:
+        """Notes of held samples, now that their labels are right with these probabilities, (N,)."""
+        return held.notes
+
     def shrink(self, held: Samples, capacity: int, moment: Moment) -> Tensor:
         """Rows of the memory that stay when it becomes smaller: those that `choose` keeps if the samples come again."""
         labels, rows = moment.runtime.read(held.labels).tolist(), torch.arange(capacity)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -18,22 +19,30 @@ LEAST = 1e-3  # of a weight
 class Sieve(HighestNoteGoes):
     """Draws a weighted sample of each class without replacement (Efraimidis and Spirakis, 2006), the classes level.
 
-    The weight of a sample is a power of the probability that its label is right, judged when it arrived. So the memory
-    is clean, and among clean samples it is a random sample of the class as it is: not its easiest part. It scores
-    nothing again, and costs no pass through the network.
+    The weight of a sample is a power of the probability that its label is right. So the memory is clean, and among
+    clean samples it is a random sample of the class as it is: not its easiest part. The learner judges labels when they
+    arrive, and those of the memory again now and then. A sample's notes are its draw and that probability.
     """
 
     name = "sieve"
     title = "Sieve"
-    summary = "a class-balanced reservoir of samples whose labels looked right on arrival"
+    summary = "a class-balanced reservoir of samples whose labels look right"
     wants_verdicts = True
+    n_notes = 2
     own_options: ClassVar[Mapping[str, Option]] = {
         "sieve_power": Option(8.0, "power of the probability that a label is right (0: a plain reservoir)", low=0),
     }
 
     def note_arrivals(self, batch: Samples, moment: Moment) -> Tensor:
-        """Exponential draws with the weights as their rates: the largest of a class goes first."""
         drawn = torch.empty(len(batch)).exponential_(generator=moment.generator)
         p_right = torch.ones(len(batch)) if moment.p_right is None else moment.p_right.nan_to_num(nan=1.0)
-        weights = p_right.pow(self.options.sieve_power).clamp(min=LEAST)
-        return moment.runtime.move(drawn) / moment.runtime.move(weights)
+        return torch.stack([moment.runtime.move(drawn), moment.runtime.move(p_right)], dim=1)
+
+    def judged_again(self, held: Samples, p_right: Tensor) -> Tensor:
+        return torch.stack([held.notes[:, 0], p_right], dim=1)
+
+    def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
+        """Exponential draws with the weights as their rates: the largest of a class goes first."""
+        drawn, p_right = pool.notes.unbind(dim=1)
+        ranks = drawn / p_right.pow(self.options.sieve_power).clamp(min=LEAST)
+        return super().choose(replace(pool, notes=ranks), n_old, capacity, moment)

@@ -15,14 +15,18 @@ from tests.wild import write_classes
 
 TINY = (
     "--memory", "12", "--device", "cpu", "--epochs", "1", "--stream-limit", "8", "--test-limit", "20", "--tasks", "2",
-    "--no-diversity", "--anytime-points", "1",
+    "--no-diversity", "--anytime-points", "1", "--sampler", "puridiver", "--trainer", "puridiver",
 )  # fmt: skip
-PICTURES = ("--memory", "12", "--network", "small", "--device", "cpu", "--epochs", "1", "--image-size", "8", "--quiet")
+PICTURES = (
+    "--memory", "12", "--network", "small", "--device", "cpu", "--epochs", "1", "--image-size", "8", "--quiet",
+    "--sampler", "puridiver", "--trainer", "puridiver",
+)  # fmt: skip
 
 
 def small_learner(classes: Any = 3, **options: Any) -> Learner:
     """A learner of grey images of 8 x 8 pixels."""
-    options = {"epochs": 1, "batch_size": 8, "warmup_epochs": 0, **options}
+    method = {"sampler": "puridiver", "trainer": "puridiver"}
+    options = {**method, "epochs": 1, "batch_size": 8, "warmup_epochs": 0, **options}
     return Learner(classes, (8, 8, 1), 12, network="small", device="cpu", **options)
 
 

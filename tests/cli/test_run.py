@@ -148,7 +148,8 @@ def test_a_table_with_true_labels_in_the_order_of_time(tmp_path):
 
 
 def notes_of(**settings: Any) -> list[str]:
-    return list(run_notes(Experiment(RunConfig(device="cpu", network="small", **settings))))
+    method = {"sampler": "puridiver", "trainer": "puridiver", "network": "small"}
+    return list(run_notes(Experiment(RunConfig(device="cpu", **method, **settings))))
 
 
 @pytest.mark.parametrize(

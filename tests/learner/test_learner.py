@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import puridiver.learner.learner
-from puridiver import AuditRow, Learner
+from puridiver import AuditRow, Learner, recipe
 from tests.learner_samples import SHAPE, differing, feed, patterns, tensors_of, tiny_learner
 
 IMAGES, LABELS = patterns(40)
@@ -41,7 +41,7 @@ def test_a_refused_batch_and_a_prediction_change_no_bit():
         ({"memory": 0}, "at least 1 sample, but got 0"),
         ({"input_shape": (8, 8, 2)}, r"1 or 3 channels, or \(d,\) of vectors, but got \(8, 8, 2\)"),
         ({"sampler": "best"}, "sampler should be one of .*, but got 'best'"),
-        ({"trainer": "best"}, "trainer should be one of .*selfie, spr, but got 'best'"),
+        ({"trainer": "best"}, "trainer should be one of .*selfie, spr, verdict, but got 'best'"),
         ({"recipe": "best"}, "recipe should be one of official, paper, puridiver, but got 'best'"),
         ({"network": "vit"}, "network should be one of .*resnet18.*, but got 'vit'"),
         ({"device": "abacus"}, "device should be .*, but got 'abacus'"),
@@ -52,6 +52,24 @@ def test_a_refused_batch_and_a_prediction_change_no_bit():
 def test_settings_that_cannot_be_used_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         Learner(3, **{"input_shape": SHAPE, "memory": 5, "device": "cpu", **settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "methods"),
+    [
+        ({}, ("sieve", "verdict", "convnet")),
+        ({"network": "small"}, ("sieve", "verdict", "small")),
+        ({"input_shape": (16,)}, ("sieve", "verdict", "mlp")),
+        ({"trainer": "gce"}, ("sieve", "gce", "convnet")),
+        ({"network": "resnet32"}, ("puridiver", "puridiver", "resnet32")),
+        ({"recipe": "official"}, ("puridiver", "puridiver", "convnet")),
+        ({"recipe": recipe("puridiver")}, ("puridiver", "puridiver", "convnet")),
+    ],
+    ids=str,
+)
+def test_methods_that_nobody_named_suit_the_network_and_the_recipe(settings, methods):
+    learner = Learner(3, **{"input_shape": SHAPE, "memory": 5, "device": "cpu", **settings})
+    assert learner.methods == tuple(map(" ".join, zip(("sampler", "trainer", "network"), methods, strict=True)))
 
 
 # Classes -----------------------------------------------------------------------------------------------------------
@@ -117,7 +135,9 @@ def test_an_audit_finds_the_labels_put_wrong():
     images, labels = patterns(60, seed=5)
     given = labels.copy()
     given[:9] = (given[:9] + 1) % 3
-    settings: dict[str, Any] = {"epochs": 15, "warmup_epochs": 8, "flip": False, "cutmix": 0.0}
+    settings: dict[str, Any] = {
+        "network": "small", "epochs": 15, "warmup_epochs": 8, "flip": False, "cutmix": 0.0,
+    }  # fmt: skip
     learner = Learner(3, SHAPE, 60, device="cpu", sampler="rsv", recipe="official", **settings)
     learner.observe(images, given)
     learner.consolidate()

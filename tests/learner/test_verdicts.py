@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from puridiver.learner.verdicts import NEIGHBOURS, RIGHT, SOFTNESS, pixel_votes, posterior, votes
+from puridiver import Learner
+from puridiver.learner.verdicts import (
+    MEMORY,
+    NEIGHBOURS,
+    PRIOR,
+    RIGHT,
+    SOFTNESS,
+    NoiseEstimate,
+    pixel_votes,
+    posterior,
+    votes,
+)
 from puridiver.trainers import TRAINERS
 from tests.learner_samples import differing, feed, patterns, tensors_of, tiny_learner
 
@@ -39,11 +51,111 @@ def test_an_image_that_the_memory_holds_is_named_by_its_label_whatever_its_brigh
     assert (NEIGHBOURS, SOFTNESS) == (20, 0.05)
 
 
-def test_the_posterior_is_bayes_rule_with_an_even_noise() -> None:
-    p, labels = torch.tensor([[0.2, 0.5, 0.3]]), torch.tensor([0])
-    likelihood = np.array([RIGHT, (1 - RIGHT) / 2, (1 - RIGHT) / 2])
-    expected = np.array([0.2, 0.5, 0.3]) * likelihood
-    np.testing.assert_allclose(posterior(p, labels, 3)[0], expected / expected.sum(), atol=1e-6)
+def test_the_posterior_is_bayes_rule() -> None:
+    p, labels = torch.tensor([[0.2, 0.5, 0.3], [0.1, 0.1, 0.8]]), torch.tensor([0, 2])
+    noise = torch.tensor([[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.0, 0.5, 0.5]])
+    for row, (prior, label) in enumerate(zip(p.tolist(), labels.tolist(), strict=True)):
+        expected = np.array([prior[c] * float(noise[c, label]) for c in range(3)])
+        np.testing.assert_allclose(posterior(p, labels, noise)[row], expected / expected.sum(), atol=1e-6)
+
+
+# The estimate of the noise -----------------------------------------------------------------------------------------
+
+
+def test_before_any_label_came_the_noise_is_expected_to_be_even() -> None:
+    even = estimate().matrix(3, 3)
+    np.testing.assert_allclose(even.diagonal(), RIGHT, atol=1e-6)
+    np.testing.assert_allclose(even[0, 1:], (1 - RIGHT) / 2, atol=1e-6)
+    np.testing.assert_allclose(even.sum(dim=1), 1.0, atol=1e-6)
+
+
+def test_the_noise_is_estimated_as_by_a_loop() -> None:
+    """Over batches of several sizes, the first of which knows fewer classes."""
+    noise, generator, counts = estimate(), torch.Generator().manual_seed(0), np.zeros((4, 4))
+    for n, n_classes in ((5, 3), (1, 3), (8, 4)):
+        found = torch.rand(n, n_classes, generator=generator).softmax(dim=1)
+        labels = torch.randint(n_classes, (n,), generator=generator)
+        noise.note(found, labels)
+        counts *= (1 - 1 / MEMORY) ** n
+        for row, label in zip(found.tolist(), labels.tolist(), strict=True):
+            for c, p in enumerate(row):
+                counts[c, label] += p
+    expected = np.zeros((4, 4))
+    for c in range(4):
+        for label in range(4):
+            made_up = PRIOR * (RIGHT if c == label else (1 - RIGHT) / 3)
+            expected[c, label] = (counts[c, label] + made_up) / (sum(counts[c]) + PRIOR)
+    np.testing.assert_allclose(noise.counts, counts, rtol=1e-5)
+    np.testing.assert_allclose(noise.matrix(4, 4), expected, rtol=1e-5)
+
+
+def test_classes_that_are_confused_in_pairs_stand_out() -> None:
+    """From probabilities that are judged with the estimate of before, as a learner does."""
+    noise, rng = estimate(), np.random.default_rng(0)
+    for _ in range(100):
+        true = rng.integers(4, size=16)
+        came = torch.from_numpy(np.where(rng.random(16) < 0.3, true ^ 1, true))  # 0 for 1, 2 for 3 and back
+        by_image = torch.from_numpy(0.8 * np.eye(4)[true] + 0.05).float()
+        noise.note(posterior(by_image, came, noise.matrix(4, 4)), came)
+    found = noise.matrix(4, 4)
+    for c in range(4):
+        assert float(found[c, c ^ 1]) == pytest.approx(0.3, abs=0.1)
+        assert float(found[c, [other for other in range(4) if other not in (c, c ^ 1)]].max()) < 0.05
+    doubtful = torch.tensor([[0.45, 0.45, 0.05, 0.05]])
+    by_label = [posterior(doubtful, torch.tensor([label]), found)[0] for label in (1, 2)]
+    assert float(by_label[0][0]) > 0.2  # a label that often stands for class 0 leaves it likely
+    assert float(by_label[1][2]) > 0.5  # one that never stands for class 0 or 1 is believed
+
+
+def test_old_verdicts_fade() -> None:
+    noise = estimate()
+    for label in (1, 0):
+        for _ in range(200):
+            noise.note(torch.tensor([[1.0, 0.0]] * 16), torch.full((16,), label))
+    assert float(noise.counts.sum()) == pytest.approx(MEMORY, rel=0.03)
+    assert float(noise.counts[0, 0]) > 100 * float(noise.counts[0, 1])
+
+
+def test_the_estimate_is_saved_and_follows_the_classes(tmp_path: Path) -> None:
+    names = np.array(["cat", "dog", "owl"])
+    learner = tiny_learner(None, memory=24)
+    feed(learner, IMAGES[:48], names[GIVEN[:48] % 2])
+    before = learner.noise.counts
+    assert before.shape == (2, 2)
+    assert float(before.sum()) > 0
+    feed(learner, IMAGES[48:96], names[GIVEN[48:96]])
+    counts = learner.noise.counts
+    assert counts.shape == (3, 3)
+    assert float(counts[2].sum()) > 0
+    again = Learner.load(learner.save(tmp_path / "saved"), device="cpu")
+    assert torch.equal(again.noise.counts, counts)
+    first, second = learner.classes[:2]
+    for each in (learner, again):
+        each.remove_class(second)
+        assert each.classes == [first, "owl"]
+        assert torch.equal(each.noise.counts, counts[[0, 2]][:, [0, 2]])
+        feed(each, IMAGES[96:112], names[GIVEN[96:112]])
+        assert each.noise.counts.shape == (3, 3)
+    assert torch.equal(again.noise.counts, learner.noise.counts)
+
+
+def test_a_class_that_joined_after_the_last_verdict_can_go_again() -> None:
+    noise = NoiseEstimate(torch.ones(2, 2))
+    noise.drop_class(2)
+    assert torch.equal(noise.counts, torch.ones(2, 2))
+
+
+@pytest.mark.parametrize("wrong", [torch.zeros(2, 3), torch.zeros(4, 4), torch.zeros(4), torch.zeros(2, 2).double()])
+def test_a_saved_estimate_of_another_form_is_refused(wrong: torch.Tensor) -> None:
+    with pytest.raises(ValueError, match=r"noise.counts should be float32 \(classes, classes\), but is"):
+        estimate().load_state({"counts": wrong}, 3)
+
+
+def estimate() -> NoiseEstimate:
+    return NoiseEstimate(torch.zeros(0, 0))
+
+
+# Verdicts ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -77,7 +189,7 @@ def test_a_verdict_is_of_the_learner_as_it_was_before_the_batch(mode: str) -> No
     rows, held = slice(96, 104), learner.memory.samples
     pixels, labels = torch.from_numpy(IMAGES[rows]).permute(0, 3, 1, 2), torch.from_numpy(GIVEN[rows])
     p = torch.from_numpy(learner.predict_proba(IMAGES[rows])) + pixel_votes(pixels, held.images, held.labels, 3)
-    expected = posterior(p / 2, labels, 3)
+    expected = posterior(p / 2, labels, learner.noise.matrix(3, 3))
     found = learner.observe(IMAGES[rows], GIVEN[rows])
     np.testing.assert_allclose(found.p_right, expected[range(8), labels], atol=1e-5)
     assert found.suggested == expected.argmax(dim=1).tolist()
@@ -99,7 +211,10 @@ def test_where_nothing_is_known_the_verdict_says_so() -> None:
 
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_judging_changes_nothing(trainer: str) -> None:
-    """The learner with verdicts comes to the same bits; without them it says that it has none."""
+    """The learner with verdicts comes to the same bits but in figures on them; without, it says that it has none.
+
+    A trainer that learns from verdicts makes them in either case.
+    """
     judging, silent = (tiny_learner(trainer=trainer) for _ in range(2))
     for start in range(0, 32, 8):
         rows = slice(start, start + 8)
@@ -107,8 +222,12 @@ def test_judging_changes_nothing(trainer: str) -> None:
         found = silent.observe(IMAGES[rows], GIVEN[rows], judge=False)
         assert np.isnan(found.p_right).all()
         assert found.suggested == GIVEN[rows].tolist()
-    assert differing(tensors_of(judging), tensors_of(silent)) == ["monitor.sums"]
-    assert silent.status()["noise_rate"] is silent.status()["agreement"] is None
+    if judging.options.online_targets == "verdict":
+        assert differing(tensors_of(judging), tensors_of(silent)) == []
+        assert silent.status()["noise_rate"] == judging.status()["noise_rate"] is not None
+    else:
+        assert differing(tensors_of(judging), tensors_of(silent)) == ["monitor.sums", "noise.counts"]
+        assert silent.status()["noise_rate"] is silent.status()["agreement"] is None
 
 
 def test_a_stream_batch_teaches_what_the_verdict_says() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from puridiver.nets import NETWORKS, Network, build_network, choose_network, make_new
+from puridiver.nets import NETWORKS, Network, build_network, choose_network, is_light, make_new
+from puridiver.nets.base import ConvNorm
 from puridiver.nets.resnet import BasicBlock
 from puridiver.options import Options
 
@@ -65,11 +67,11 @@ def test_parameter_counts_are_the_published_ones(name: str, size: int, n_classes
 
 @pytest.mark.parametrize(
     ("shape", "name"),
-    [((8, 8, 1), "small"), ((28, 28, 1), "resnet18"), ((64, 64, 3), "resnet18"), ((224, 224, 3), "resnet34")],
+    [((8, 8, 1), "convnet"), ((28, 28, 1), "resnet18"), ((64, 64, 3), "resnet18"), ((224, 224, 3), "resnet34")],
 )
 def test_a_network_is_suggested_by_image_size(shape: tuple[int, int, int], name: str) -> None:
     assert choose_network("auto", shape, torch.device("cuda")) == name
-    assert choose_network("auto", shape, torch.device("cpu")) == ("small" if name == "small" else "convnet")
+    assert choose_network("auto", shape, torch.device("cpu")) == "convnet"
 
 
 # Options -----------------------------------------------------------------------------------------------------------
@@ -93,10 +95,36 @@ def test_a_block_is_two_convolutions_around_a_shortcut(block_relu: str, shortcut
         torch.testing.assert_close(block(x), expected)
 
 
+def test_the_convnet_pools_before_batchnorm() -> None:
+    settings = Options(batchnorm_epsilon=1e-3)
+    network = build_network("convnet", 4, (9, 7, 3), settings, seeded(0)).train()
+    x, layers = noise(6, 3, 9, 7), [m for m in network.modules() if isinstance(m, ConvNorm)]
+    assert len(layers) == 2
+    found = x
+    for layer in layers:
+        found = F.max_pool2d(F.conv2d(found, layer.conv.weight, padding=1), 2, ceil_mode=True)
+        found = F.batch_norm(found, None, None, training=True, eps=1e-3).relu()
+        x = layer(x)
+        torch.testing.assert_close(x, found)
+    assert found.shape == (6, 64, 3, 2)  # nothing is left out of an odd side
+    mean, var = (torch.rand(64, generator=seeded(1)) for _ in range(2))
+    layer.eval().norm.running_mean.copy_(mean)
+    layer.norm.running_var.copy_(var)
+    x, scale = noise(2, 32, 5, 4), (var + 1e-3).rsqrt()[:, None, None]
+    pooled = F.max_pool2d(F.conv2d(x, layer.conv.weight, padding=1), 2, ceil_mode=True)
+    with torch.no_grad():
+        torch.testing.assert_close(layer(x), ((pooled - mean[:, None, None]) * scale).relu(), rtol=1e-4, atol=1e-5)
+
+
+def test_light_networks_are_those_that_a_cpu_trains_step_by_step() -> None:
+    assert {name for name in NETWORKS if is_light(name)} == {"small", "convnet", "mlp"}
+    assert not is_light("timm:resnet18")
+
+
 # Initial weights ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["small", "resnet32"])
+@pytest.mark.parametrize("name", ["small", "convnet", "resnet32"])
 @pytest.mark.parametrize("settings", [PLAIN, OFFICIAL], ids=["paper", "official"])
 def test_initial_weights_depend_on_the_generator_alone(name: str, settings: Options) -> None:
     def weights(seed: int) -> list[Tensor]:
@@ -111,10 +139,23 @@ def test_initial_weights_depend_on_the_generator_alone(name: str, settings: Opti
     assert not all(torch.equal(a, b) for a, b in zip(first, other, strict=True))
 
 
-def test_a_used_network_can_be_made_new() -> None:
-    network = build_network("small", 4, (8, 8, 1), OFFICIAL, seeded(0))
+def test_the_convnet_begins_with_torchs_own_weights() -> None:
+    network, state = build_network("convnet", 4, (8, 8, 1), PLAIN, seeded(0)), torch.get_rng_state()
+    for layer, fan_in in ((network.body[0].conv, 9), (network.body[1].conv, 32 * 9), (network.hidden, 64 * 4)):
+        bound = fan_in**-0.5
+        assert 0.9 * bound < float(layer.weight.detach().abs().max()) <= bound
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("name", ["small", "convnet"])
+def test_a_used_network_can_be_made_new(name: str) -> None:
+    network = build_network(name, 4, (8, 8, 1), OFFICIAL, seeded(0))
+    used = network.head.linear.weight.clone()
     network(noise(16, 1, 8, 8))
     make_new(network, seeded(3))
-    expected = build_network("small", 4, (8, 8, 1), OFFICIAL, seeded(3)).state_dict()
-    for name, value in network.state_dict().items():
-        assert torch.equal(value, expected[name]) or name.endswith("num_batches_tracked")
+    expected = build_network(name, 4, (8, 8, 1), OFFICIAL, seeded(3)).state_dict()
+    differing = {key for key, value in network.state_dict().items() if not torch.equal(value, expected[key])}
+    # A network with weights of its constructor gets a head that is as new, but not the one of that constructor.
+    head = {"head.linear.weight"} if network.keeps_weights else set()
+    assert {key for key in differing if not key.endswith("num_batches_tracked")} == head
+    assert not torch.equal(network.head.linear.weight, used)

@@ -25,8 +25,8 @@ EVIL = ("<script>alert(1)</script>", '=HYPERLINK("http://x")', "$\\frac{", "-1+2
 
 def small(**changes: object) -> RunConfig:
     settings: dict = {
-        "tasks": 2, "memory": 40, "epochs": 1, "device": "cpu", "diversity": False, "anytime_points": 2,
-        "stream_limit": 64, "test_limit": 40,
+        "sampler": "puridiver", "trainer": "puridiver", "tasks": 2, "memory": 40, "epochs": 1, "device": "cpu",
+        "diversity": False, "anytime_points": 2, "stream_limit": 64, "test_limit": 40,
     }  # fmt: skip
     return RunConfig(**{**settings, **changes})
 

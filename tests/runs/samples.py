@@ -34,8 +34,8 @@ TIMES = ("seconds", "phase_seconds", "started")
 
 def tiny_config(**changes: Any) -> RunConfig:
     base = RunConfig(
-        tasks=2, memory=20, network="small", epochs=3, device="cpu", diversity=False, anytime_points=2,
-        stream_limit=44, test_limit=40,
+        sampler="puridiver", trainer="puridiver", tasks=2, memory=20, network="small", epochs=3, device="cpu",
+        diversity=False, anytime_points=2, stream_limit=44, test_limit=40,
     )  # fmt: skip
     config = dataclasses.replace(base, **changes)
     methods = (f"sampler {config.sampler}", f"trainer {config.trainer}")

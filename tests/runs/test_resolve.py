@@ -19,9 +19,11 @@ from puridiver.streams import make_stream
 from tests.learner_samples import patterns
 from tests.runs.samples import DIGITS
 
+PURIDIVER = {"sampler": "puridiver", "trainer": "puridiver"}
+
 
 def identity(**changes: Any) -> str:
-    config = RunConfig(**changes)
+    config = RunConfig(**{**PURIDIVER, **changes})
     source = DIGITS if config.data == "digits" else data.load(config.data)
     return run_id(config, source, resolve_run_stream(config, source).content_hash)
 
@@ -32,8 +34,9 @@ def identity(**changes: Any) -> str:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"noise": "sym-20"}, {"stream": "disjoint"}, {"seed": 1}, {"sampler": "rsv"}, {"recipe": "paper"},
-        {"memory": 50}, {"network": "resnet18"}, {"epochs": 3}, {"options": {"eta": 0.5}}, {"stream_limit": 9},
+        {"noise": "sym-20"}, {"stream": "disjoint"}, {"seed": 1}, {"sampler": "rsv"}, {"trainer": "auto"},
+        {"recipe": "paper"}, {"memory": 50}, {"network": "resnet18"}, {"epochs": 3}, {"options": {"eta": 0.5}},
+        {"stream_limit": 9},
         {"holdout": 40, "evaluate_on": "validation"},
     ],
     ids=str,
@@ -52,6 +55,13 @@ def test_what_decides_the_result_changes_the_identity(changes):
 )  # fmt: skip
 def test_saying_what_is_so_anyway_and_place_machine_and_measurement_do_not(changes):
     assert identity(**changes) == identity()
+
+
+def test_methods_that_suit_the_network_and_the_recipe_are_known_by_their_names():
+    auto = {"sampler": "auto", "trainer": "auto"}
+    assert identity(**auto) == identity(sampler="sieve", trainer="verdict") == identity(**auto, network="small")
+    for other in ({"network": "resnet18"}, {"recipe": "official"}):
+        assert identity(**auto, **other) == identity(**other)
 
 
 def test_options_of_other_methods_do_not_enter():

@@ -124,8 +124,9 @@ def learned(**settings: Any) -> dict[str, Tensor]:
     """Everything a tiny learner is made of after two tasks, on the CPU."""
     images, labels = patterns(72)
     hint = NoiseHint("asym", 0.25)
-    options = {**TINY, "epochs": 6, "baseline_warmup": 2, "recipe": "puridiver", **settings}
-    chosen = {f"sampler {options.get('sampler', 'puridiver')}", f"trainer {options.get('trainer', 'puridiver')}"}
+    method = {"sampler": "puridiver", "trainer": "puridiver", "network": "small", "recipe": "puridiver"}
+    options = {**TINY, "epochs": 6, "baseline_warmup": 2, **method, **settings}
+    chosen = {f"{family} {options[family]}" for family in ("sampler", "trainer")}
     reached = {name: value for name, value in options.items() if not owners(name) or chosen & set(owners(name))}
     learner = Learner(3, SHAPE, 24, hint=hint, **reached)
     for start in range(0, 72, 8):

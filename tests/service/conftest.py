@@ -28,7 +28,10 @@ POLICY = Policy(every=48, epochs=3, checkpoint_seconds=3600)
 
 
 def tiny() -> Learner:
-    return Learner(None, (8, 8, 1), 24, network="small", device="cpu", batch_size=8, warmup_epochs=0, epochs=3)
+    return Learner(
+        None, (8, 8, 1), 24, sampler="puridiver", trainer="puridiver", network="small", device="cpu", batch_size=8,
+        warmup_epochs=0, epochs=3,
+    )  # fmt: skip
 
 
 def batches(n: int, size: int = 8) -> list[tuple[np.ndarray, list[str]]]:

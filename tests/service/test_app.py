@@ -280,7 +280,7 @@ def _use(client: Client, served: Served, tmp_path: Path) -> None:
 
 def test_vectors_are_learnt_corrected_and_reviewed_like_images(tmp_path: Path) -> None:
     def learner() -> Learner:
-        return Learner(["cat", "owl"], (4,), 16, device="cpu", epochs=1, warmup_epochs=0, batch_size=4)
+        return Learner(["cat", "owl"], (4,), 16, device="cpu", epochs=1, batch_size=4)
 
     vectors = np.random.default_rng(0).normal(size=(24, 4)).astype(np.float32)
     labels = np.where(vectors[:, 0] > 0, "cat", "owl").tolist()

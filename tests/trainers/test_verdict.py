@@ -1,0 +1,132 @@
+"""The trainer `verdict`: what memory samples teach, and steps that each replay other samples."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from puridiver.learner.learner import Learner
+from puridiver.trainers import StreamBatch
+from tests.learner_samples import as_samples, feed, patterns, tiny_learner, tiny_trainer
+
+IMAGES, LABELS = patterns(40)
+NAN = float("nan")
+
+
+def samples(labels: list[int], vectors: list[list[float]] | None, came_with: list[int]):
+    kept = None if vectors is None else torch.tensor(vectors)
+    found = as_samples(IMAGES[: len(labels)], np.array(labels))
+    return replace(found, vectors=kept, came_with=torch.tensor(came_with))
+
+
+def test_memory_samples_teach_their_targets_and_checked_ones_their_labels() -> None:
+    trainer = tiny_trainer("verdict")
+    kept = [[0.7, 0.2, 0.1], [0.1, 0.9, 0.0], [NAN, NAN, NAN], [0.5, 0.5, 0.0]]
+    memory = samples([1, 0, 2, 0], kept, [-1, 1, -1, 0])  # a person has corrected the second, confirmed the fourth
+    expected = torch.tensor([[0.7, 0.2, 0.1], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
+    torch.testing.assert_close(trainer.memory_targets(memory), expected)
+
+
+def test_samples_of_a_memory_without_vectors_teach_their_labels() -> None:
+    found = tiny_trainer("verdict").memory_targets(samples([2, 0], None, [-1, -1]))
+    assert found.tolist() == [[0, 0, 1], [1, 0, 0]]
+
+
+def test_targets_from_before_a_class_joined_or_left_are_probabilities_of_todays_classes() -> None:
+    trainer = tiny_trainer("verdict")
+    padded = samples([1, 2], [[0.4, 0.6, NAN], [0.3, 0.3, 0.4]], [-1, -1])  # beside targets of three classes
+    torch.testing.assert_close(trainer.memory_targets(padded), torch.tensor([[0.4, 0.6, 0.0], [0.3, 0.3, 0.4]]))
+    narrow = samples([1, 0], [[0.4, 0.6], [0.9, 0.1]], [-1, -1])
+    torch.testing.assert_close(trainer.memory_targets(narrow), torch.tensor([[0.4, 0.6, 0.0], [0.9, 0.1, 0.0]]))
+    without_one = samples([1, 0], [[0.2, 0.6, 0.0], [0.0, 0.0, 0.0]], [-1, -1])  # what is left of a removed class
+    torch.testing.assert_close(trainer.memory_targets(without_one), torch.tensor([[0.25, 0.75, 0.0], [1.0, 0.0, 0.0]]))
+
+
+def watched(trainer, monkeypatch: pytest.MonkeyPatch) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Images and targets of every online step from now on."""
+    seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+    step = trainer._online_step
+    monkeypatch.setattr(
+        trainer, "_run_online", lambda x, targets, *rest: seen.append((x, targets)) or step(x, targets, *rest)
+    )
+    return seen
+
+
+@pytest.mark.parametrize(("n_replayed", "sizes"), [(9, [3, 3, 3]), (7, [3, 3, 1]), (4, [2, 2, 0]), (1, [1, 0, 0])])
+def test_each_step_sees_the_batch_and_other_memory_samples(n_replayed, sizes, monkeypatch) -> None:
+    trainer = tiny_trainer("verdict", replays=3, replay_size=4)
+    stream, replay = as_samples(IMAGES[:4], LABELS[:4]), as_samples(IMAGES[4 : 4 + n_replayed], LABELS[4:][:n_replayed])
+    replay = replace(replay, vectors=torch.rand(n_replayed, 3).softmax(dim=1))
+    soft, seen = torch.rand(4, 3).softmax(dim=1), watched(trainer, monkeypatch)
+    trainer.observe(StreamBatch(stream.images, stream.labels, replay, targets=soft))
+    assert [len(images) - 4 for images, _ in seen] == sizes
+    for images, targets in seen:
+        assert torch.equal(images[:4], stream.images)
+        assert torch.equal(targets[:4], soft)
+    assert torch.equal(torch.cat([images[4:] for images, _ in seen]), replay.images)
+    torch.testing.assert_close(torch.cat([targets[4:] for _, targets in seen]), replay.vectors)
+    assert torch.equal(trainer.vectors, soft)
+
+
+@pytest.mark.parametrize(("n", "steps"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (6, 3), (40, 3)])
+def test_a_small_batch_takes_its_share_of_the_steps(n: int, steps: int, monkeypatch) -> None:
+    trainer = tiny_trainer("verdict", replays=3, replay_size=6)
+    stream, replay = as_samples(IMAGES[:n], LABELS[:n]), as_samples(IMAGES[:18], LABELS[:18])
+    seen = watched(trainer, monkeypatch)
+    trainer.observe(StreamBatch(stream.images, stream.labels, replay))
+    assert [len(images) - n for images, _ in seen] == [6] * steps
+    assert torch.equal(torch.cat([images[n:] for images, _ in seen]), replay.images[: 6 * steps])
+
+
+def test_without_a_memory_it_takes_as_many_steps_on_the_batch_alone(monkeypatch) -> None:
+    trainer = tiny_trainer("verdict", replays=2, replay_size=5)
+    assert trainer.replay_size == 10
+    stream, seen = as_samples(IMAGES[:4], LABELS[:4]), watched(trainer, monkeypatch)
+    loss = trainer.observe(StreamBatch(stream.images, stream.labels))
+    assert [len(images) for images, _ in seen] == [4, 4]
+    trainer.observe(StreamBatch(stream.images, stream.labels))
+    assert float(loss) > 0
+    assert trainer.vectors.tolist() == trainer.one_hot(stream.labels).tolist()
+
+
+def test_memory_training_goes_by_the_same_targets(monkeypatch) -> None:
+    trainer = tiny_trainer("verdict")
+    memory = samples([0] * 16, [[0.2, 0.3, 0.5]] * 16, [-1] * 15 + [0])
+    put = {}
+    monkeypatch.setattr(trainer.buffers, "put", lambda name, value: put.update({name: value}))
+    monkeypatch.setattr(trainer, "run_plan", lambda *anything: None)
+    trainer.memory_epoch(memory, 0)
+    torch.testing.assert_close(put["targets"], trainer.memory_targets(memory))
+
+
+def test_the_memory_keeps_what_each_verdict_taught(tmp_path) -> None:
+    """Through evictions, a class that joins, a removed class and a save."""
+    names, told = np.array(["cat", "dog", "owl"]), {}
+    learner = tiny_learner(["cat", "dog"], sampler="sieve", trainer="verdict", memory=24, grow=True)
+    observe = learner.trainer.observe
+
+    def listening(batch: StreamBatch) -> torch.Tensor:
+        loss = observe(batch)
+        told.update(zip(range(learner.seen, learner.seen + len(batch.images)), batch.targets, strict=True))
+        return loss
+
+    learner.trainer.observe = listening
+    feed(learner, IMAGES[:16], names[LABELS[:16] % 2])
+    feed(learner, IMAGES[16:], names[LABELS[16:]])
+    del learner.trainer.observe
+    held = learner.memory.samples
+    assert held.vectors.shape == (24, 3)
+    assert held.vectors[:, 2].isnan().any()  # of those that came before the third class
+    assert min(held.arrivals.tolist()) < 16 < len(told) == 40
+    for arrival, vector in zip(held.arrivals.tolist(), held.vectors.nan_to_num(), strict=True):
+        assert torch.equal(vector[: len(told[arrival])], told[arrival])
+    again = Learner.load(learner.save(tmp_path / "saved"), device="cpu")
+    for each in (learner, again):
+        targets, stays = each.trainer.memory_targets(held), held.labels != 1
+        each.remove_class("dog")
+        left = targets[stays][:, [0, 2]]
+        found = each.trainer.memory_targets(each.memory.samples)
+        torch.testing.assert_close(found, left / left.sum(dim=1, keepdim=True))
