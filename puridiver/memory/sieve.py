@@ -30,7 +30,7 @@ class Sieve(HighestNoteGoes):
     wants_verdicts = True
     n_notes = 2
     own_options: ClassVar[Mapping[str, Option]] = {
-        "sieve_power": Option(8.0, "power of the probability that a label is right (0: a plain reservoir)", low=0),
+        "sieve_power": Option(16.0, "power of the probability that a label is right (0: a plain reservoir)", low=0),
     }
 
     def note_arrivals(self, batch: Samples, moment: Moment) -> Tensor:
