@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from puridiver import Learner
+from puridiver.learner import learner as learner_module
 from puridiver.learner.verdicts import (
     MEMORY,
     NEIGHBOURS,
@@ -17,12 +20,13 @@ from puridiver.learner.verdicts import (
     RIGHT,
     SOFTNESS,
     NoiseEstimate,
+    judge_again,
     pixel_votes,
     posterior,
     votes,
 )
 from puridiver.trainers import TRAINERS
-from tests.learner_samples import differing, feed, patterns, tensors_of, tiny_learner
+from tests.learner_samples import as_samples, differing, feed, patterns, tensors_of, tiny_learner
 
 IMAGES, TRUE = patterns(160)
 WRONG = np.arange(160) % 5 == 4
@@ -246,3 +250,41 @@ def test_a_stream_batch_teaches_what_the_verdict_says() -> None:
     np.testing.assert_allclose(targets[range(8), labels], np.where(known, found.p_right, 1.0), atol=1e-6)
     np.testing.assert_allclose(targets.sum(dim=1), 1.0, atol=1e-5)
     assert [learner.classes[int(k)] for k in targets.argmax(dim=1)] == found.suggested
+
+
+def test_a_held_sample_has_no_vote_on_itself_when_it_is_judged_again() -> None:
+    images, labels = patterns(12)
+    given = labels.copy()
+    given[0] = (given[0] + 1) % 3
+    held = as_samples(images, given)
+    unsure = torch.full((12, 3), 1 / 3)
+    p_right = judge_again(unsure, held, 3, NoiseEstimate(torch.zeros(0, 0)))
+    assert int(p_right.argmin()) == 0
+    others = pixel_votes(held.images[:1], held.images[1:], held.labels[1:], 3)
+    noise = NoiseEstimate(torch.zeros(0, 0)).matrix(3, 3)
+    expected = posterior((unsure[:1] + others) / 2, held.labels[:1], noise)[0, given[0]]
+    torch.testing.assert_close(p_right[0], expected)
+
+
+def test_a_label_that_a_person_has_checked_is_right_when_it_is_judged_again() -> None:
+    images, labels = patterns(18)
+    given = labels.copy()
+    given[:2] = (given[:2] + 1) % 3
+    held = as_samples(images, given)
+    held = replace(held, came_with=torch.where(torch.arange(18) == 0, 0, -1))
+    p_right = judge_again(torch.eye(3)[torch.from_numpy(labels)], held, 3, NoiseEstimate(torch.zeros(0, 0)))
+    assert float(p_right[0]) == 1.0
+    assert float(p_right[1]) < 0.5 < float(p_right[2:].min())
+
+
+def test_the_memory_is_judged_again_once_so_many_samples_have_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learner_module, "JUDGED_AGAIN", 20)
+    learner = tiny_learner(memory=24, sampler="sieve", trainer="verdict")
+    told: list[tuple[int, Tensor]] = []
+    monkeypatch.setattr(
+        type(learner.sampler), "judged_again",
+        lambda self, held, p_right: (told.append((learner.seen, p_right)), held.notes)[1],
+    )  # fmt: skip
+    feed(learner, IMAGES[:64], GIVEN[:64])
+    assert [seen for seen, _ in told] == [24, 40, 64]
+    assert all(((p >= 0) & (p <= 1)).all() for _, p in told)

@@ -11,16 +11,36 @@ import torch
 from puridiver.memory.sieve import LEAST, Sieve
 from puridiver.options import Options
 from tests.learner_samples import patterns, tiny_learner
-from tests.memory.fakes import FixedNetwork, empty_memory, moment, pass_batch, stream
+from tests.memory.fakes import FixedNetwork, empty_memory, moment, pass_batch, stream, with_labels
 
 
-def test_a_note_is_an_exponential_draw_over_a_power_of_the_probability() -> None:
+def test_a_sample_keeps_an_exponential_draw_and_the_probability_that_its_label_is_right() -> None:
     batch, p_right = stream(4, 2), [0.5, 1.0, float("nan"), 0.0]
     now = replace(moment(FixedNetwork(2), 2), p_right=torch.tensor(p_right))
-    found = Sieve(Options(sieve_power=2.0)).note_arrivals(batch, now)
-    draws = torch.empty(4).exponential_(generator=torch.Generator().manual_seed(0)).tolist()
-    weights = [0.25, 1.0, 1.0, LEAST]  # what nothing is known of counts as right
-    assert found.tolist() == pytest.approx([draw / weight for draw, weight in zip(draws, weights, strict=True)])
+    found = Sieve(Options()).note_arrivals(batch, now)
+    draws = torch.empty(4).exponential_(generator=torch.Generator().manual_seed(0))
+    assert found[:, 0].tolist() == draws.tolist()
+    assert found[:, 1].tolist() == [0.5, 1.0, 1.0, 0.0]  # what nothing is known of counts as right
+
+
+def test_the_largest_draw_over_a_power_of_the_probability_goes_first() -> None:
+    notes = torch.tensor([[1.0, 1.0], [0.3, 0.5], [3.0, 1.0], [0.01, 0.0]])
+    pool, sieve = replace(with_labels([0] * 4), notes=notes), Sieve(Options(sieve_power=2.0))
+    ranks = [1.0, 0.3 / 0.25, 3.0, 0.01 / LEAST]
+    for capacity in (3, 2, 1):
+        now = moment(FixedNetwork(1), 1)
+        kept = sieve.choose(pool, 4, capacity, now).tolist()
+        assert kept == sorted(np.argsort(ranks)[:capacity].tolist())
+
+
+def test_a_label_that_looks_wrong_when_it_is_judged_again_goes_and_what_looks_right_keeps_its_draw() -> None:
+    held = replace(with_labels([0, 0]), notes=torch.tensor([[0.5, 1.0], [0.6, 1.0]]))
+    sieve = Sieve(Options())
+    notes = sieve.judged_again(held, torch.tensor([0.2, 0.9]))
+    assert notes[:, 0].tolist() == held.notes[:, 0].tolist()
+    now = moment(FixedNetwork(1), 1)
+    assert sieve.choose(held, 2, 1, now).tolist() == [0]
+    assert sieve.choose(replace(held, notes=notes), 2, 1, now).tolist() == [1]
 
 
 @pytest.mark.parametrize(("power", "expected"), [(0.0, 0.5), (4.0, 0.94)])

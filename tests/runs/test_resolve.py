@@ -59,7 +59,7 @@ def test_saying_what_is_so_anyway_and_place_machine_and_measurement_do_not(chang
 
 def test_methods_that_suit_the_network_and_the_recipe_are_known_by_their_names():
     auto = {"sampler": "auto", "trainer": "auto"}
-    assert identity(**auto) == identity(sampler="sieve", trainer="verdict") == identity(**auto, network="small")
+    assert identity(**auto) == identity(sampler="sieve", trainer="verdict") == identity(**auto, network="convnet")
     for other in ({"network": "resnet18"}, {"recipe": "official"}):
         assert identity(**auto, **other) == identity(**other)
 
