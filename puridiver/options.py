@@ -327,7 +327,8 @@ DESCRIPTIONS = {
     "official": "what the paper's released program does, oddities included",
     "paper": "the equations as printed, with the plainest reading where the paper is silent",
     "puridiver": "the default: official, but it learns more from the stream, scores labels by margin and by loss on "
-    "arrival, and predicts with snapshots of memory training and the live network, weighed by evidence",
+    "arrival, and predicts with snapshots of memory training and the live network, weighed by evidence; light networks "
+    "get the sampler sieve and the trainer verdict, unless you name others",
 }
 
 # AutoAugment leaves too little of tiny images. Their streams are short and need larger steps and fewer epochs.

@@ -30,16 +30,19 @@ NOT_RUN = "-"
 RECIPES = {"table1": "`official`", "table1 recipe=puridiver": "the default"}
 DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "webvision": "WebVision", "food101n": "Food-101N"}
 CHANGES = {"recipe=puridiver": "**the default**", "recipe=paper": "as printed"}  # of a preset's grid, in words
-ORDINARY = (  # methods on ordinary streams, in the order of the page
-    "naive", "plain replay", "reservoir, plain", "class-balanced reservoir, plain", "NTD, plain",
-    "keep everything, plain", "ER-ACE", "DER++", "MIR", "GSS", "CLIB", "AER + ABS", "CNLL", "the former default",
-    "the default", "memory 100", "memory 250", "memory 1000", "memory 2000", "the default on a frozen backbone",
-    "the default on its embeddings",
-)  # fmt: skip
-ORDINARY_GRIDS = tuple(
+LIGHT = ("light-networks-final", "light-networks-single")
+EARLIER = tuple(
     f"ordinary-streams-{part}"
     for part in ("final", "single", "memory", "backbone network=cifar100:frozen", "embeddings")
 )
+ORDINARY = {  # lines of the page on ordinary streams: the grids and the method of each
+    **{name: (LIGHT, name) for name in ("naive", "plain replay", "NTD, plain", "the former default", "the default")},
+    "class-balanced reservoir, plain ¹": (EARLIER, "class-balanced reservoir, plain"),
+    "keep everything, plain ¹": (EARLIER, "keep everything, plain"),
+    **{f"the former default, memory {size} ¹": (EARLIER, f"memory {size}") for size in (100, 250, 1000, 2000)},
+    "the former default on a frozen backbone ¹": (EARLIER, "the default on a frozen backbone"),
+    "the former default on its embeddings ¹": (EARLIER, "the default on its embeddings"),
+}
 ARRIVALS = {"cifar10-grey-late": 3000, "cifar100-coarse": 3000, "cifar100-grey": 3000, "digits-single": 1397,
             "mnist-imbalance": 1929}  # fmt: skip
 MORE = {  # methods of other grids that Table 1 shows, too
@@ -151,16 +154,16 @@ class Results:
 
     def ordinary(self) -> str:
         """The final half of the ordinary streams: last, anytime and live accuracy, and CPU time."""
-        rows = self.rows[self.rows["grid"].isin(ORDINARY_GRIDS)]
-        streams, lines = sorted(rows["data"].unique()), []
-        for method, own in ((name, rows[rows["method"] == name]) for name in ORDINARY):
+        streams, lines = sorted(ARRIVALS), []
+        for title, (grids, method) in ORDINARY.items():
+            own = self.rows[self.rows["grid"].isin(grids) & (self.rows["method"] == method)]
             if own.empty:
                 continue
             means = own.groupby("data")[["last_accuracy", "anytime_area", "live_accuracy"]].mean() * 100
             cells = [" / ".join(f"{x:.1f}" for x in means.loc[s]) if s in means.index else NOT_RUN for s in streams]
             online, training = (own["phase_seconds"].str[phase].fillna(0) for phase in ("observe", "consolidate"))
             milliseconds = (1000 * online / own["data"].map(ARRIVALS)).mean()
-            lines.append([method, *cells, f"{milliseconds:.1f}", f"{online.mean():.0f} + {training.mean():.0f}"])
+            lines.append([title, *cells, f"{milliseconds:.1f}", f"{online.mean():.0f} + {training.mean():.0f}"])
         return compact(["method", *streams, "ms an image", "CPU s"], lines)
 
     def not_run(self) -> list[str]:

@@ -116,7 +116,7 @@ class RunConfig:
     recipe: str = setting("puridiver", Role.OPTIONS, "named set of options; `puridiver methods` lists them")
     memory: int | None = setting(None, Role.IDENTITY, "samples in the memory (default: what suits the data)", least=1)
     network: str | None = setting(None, Role.IDENTITY, "network, or a frozen backbone by name, timm:NAME or hf:NAME "
-        "(default: what suits the data; for data of your own on a CPU small, or convnet from 24 pixels on)",
+        "(default: what suits the data; for images of your own on a CPU convnet)",
         family="puridiver.nets:puridiver.nets.base.Network")
     epochs: int | None = setting(None, Role.OPTIONS, "memory epochs after each task, 0: none (default: the recipe's)",
         least=0)
