@@ -114,7 +114,8 @@ def online_step(size: Size, what: str, **settings: Any) -> Figure:
 
 def memory_epoch(size: Size, **settings: Any) -> Figure:
     """One epoch of memory training, the split included."""
-    learner = filled_learner(size, **{"warmup_epochs": 0, **settings})
+    methods = {"sampler": "puridiver", "trainer": "puridiver", "warmup_epochs": 0}
+    learner = filled_learner(size, **{**methods, **settings})
     epochs = learner.consolidation(60)
     return measure("memory epoch, PuriDivER trainer", lambda: next(epochs), warmup=20)
 

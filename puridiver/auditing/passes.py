@@ -47,7 +47,7 @@ class AuditSettings:
     memory: int | None = None  # samples a learner's memory holds; None: a fifth of the set, from 50 to 2,000
     seed: int = 0  # fixes the orders and every random choice of the learners
     epochs: int | None = None  # after each part; None: 15, with a memory below 256 samples 31, below 124 63
-    network: Any = "auto"  # as of `Learner`; "auto": the small one on a CPU, by image size on a GPU
+    network: Any = "auto"  # as of `Learner`; "auto": `convnet` on a CPU, by image size on a GPU
     device: str = "auto"
     options: dict[str, Any] = field(default_factory=dict)  # instead of those of the recipe `official`
 

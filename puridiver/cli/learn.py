@@ -150,7 +150,7 @@ def _learn(
     bar: Progress,
 ) -> None:  # fmt: skip
     """Learn from every image once; train on the memory after every so many, and at the end."""
-    batch, n, names = learner.options.batch_size, len(rows), images.names
+    batch, n, names = learner.options.stream_batch or learner.options.batch_size, len(rows), images.names
     starts = range(0, n, batch)
     trains = {
         start for start in starts

@@ -100,7 +100,8 @@ class PuriDivERPlugin(SupervisedPlugin):
     Parameters
     ----------
     classes, input_shape, memory, options
-        As of `puridiver.Learner`, which is at `plugin.learner`; the trainer should have one network.
+        As of `puridiver.Learner`, which is at `plugin.learner`. Sampler and trainer are `puridiver`, unless you name
+        others; the trainer should have one network.
 
     Examples
     --------
@@ -111,7 +112,8 @@ class PuriDivERPlugin(SupervisedPlugin):
 
     def __init__(self, classes: Any, input_shape: tuple[int, int, int], memory: int = 500, **options: Any) -> None:
         super().__init__()
-        self.learner = learner = Learner(classes, input_shape, memory, **options)
+        methods = {"sampler": "puridiver", "trainer": "puridiver"}
+        self.learner = learner = Learner(classes, input_shape, memory, **{**methods, **options})
         trainer = type(learner.trainer)
         own_step = trainer.observe is not Trainer.observe or trainer.online_loss is not Trainer.online_loss
         if learner.grow or trainer.n_networks > 1 or own_step or learner.options.online_average:

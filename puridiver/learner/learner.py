@@ -36,7 +36,7 @@ from puridiver.trainers import SET_NAMES, TRAINERS, NoiseHint, Split, StreamBatc
 
 logger = logging.getLogger(__name__)
 
-JUDGED_AGAIN = 512  # arrivals after which the memory's labels are judged again
+JUDGED_AGAIN = 512  # arrivals, or as many as the memory holds, after which its labels are judged again
 LARGE = 4  # times the option `batch_size`: a larger stream batch is taken in parts
 NO_CLASS = "the learner knows no class yet: observe a batch first, or name classes"
 
@@ -159,7 +159,8 @@ class Learner:
         uint8, or floats in [0, 1], (N, H, W, C) or (N, C, H, W); vectors are finite floats (N, d). `ids`, strings or
         integers of your own, stay with what the memory keeps (`held_ids`, `audit`). A `ValueError` leaves the learner
         unchanged. A large batch, of more than four times the option `batch_size`, is learnt from in parts, since it has
-        as much to teach as small ones. `judge=False` saves the judgement, and on a GPU the wait for it.
+        as much to teach as small ones. `judge=False` saves the judgement, and on a GPU the wait for it,
+        unless the methods need it themselves (`sieve`, `verdict`).
         """
         x = inputs.as_batch(images, self.input_shape)
         given = inputs.as_labels(labels, len(x))
@@ -191,7 +192,8 @@ class Learner:
                 self.seen += len(part)
                 self.seen_of.update(part_numbers.tolist())
                 self.predictor.publish(learnt_online=self._trainer.learns_online)
-                if self.sampler.wants_verdicts and self.seen // JUDGED_AGAIN > (self.seen - len(part)) // JUDGED_AGAIN:
+                period = max(JUDGED_AGAIN, self.capacity)  # so that it costs a pass for each arrival at the most
+                if self.sampler.wants_verdicts and self.seen // period > (self.seen - len(part)) // period:
                     self._judge_memory()
         arrivals = range(first, self.seen)
         if ids is not None:  # not before: if learning fails, the next samples would inherit them

@@ -20,6 +20,8 @@ from puridiver.nets import without_row
 RIGHT = 0.8  # share of right labels that is expected before any has come
 PRIOR, MEMORY = 30.0, 500.0  # labels of a class that this counts for; labels of the stream that are remembered, about
 NEIGHBOURS, SOFTNESS = 20, 0.05  # that vote, and the difference in cosine that makes a vote e times as heavy
+MOST_CONFUSED = 1_000  # classes up to which the noise is estimated: its matrix grows with their square
+AT_ONCE = 1_024  # held samples that are compared with all others at a time
 SIDE = 16  # pixels at most to which images are averaged before they are compared
 
 
@@ -67,21 +69,27 @@ class NoiseEstimate:
     def __init__(self, counts: Tensor) -> None:
         self.counts = counts  # (C, C): decayed sums of the probability of each true class, by the label that came
 
-    def grown(self, n_classes: int) -> Tensor:
+    def _grown(self, n_classes: int) -> Tensor:
         more = n_classes - len(self.counts)
-        return F.pad(self.counts, (0, more, 0, more))
+        return F.pad(self.counts, (0, more, 0, more)) if more else self.counts
 
-    def matrix(self, n_classes: int, n_seen: int) -> Tensor:
-        """Probability of each label, given the true class: (C, C), rows are true classes."""
-        counts = self.grown(n_classes)
-        expected = torch.full_like(counts, (1 - RIGHT) / (n_seen - 1)).fill_diagonal_(RIGHT)
-        return (counts + PRIOR * expected) / (counts.sum(dim=1, keepdim=True) + PRIOR)
+    def likelihoods(self, labels: Tensor, n_classes: int, n_seen: int) -> Tensor:
+        """How probable the labels that came are for each true class, (N, C)."""
+        even = torch.full((len(labels), n_classes), (1 - RIGHT) / (n_seen - 1), device=labels.device)
+        expected = even.scatter_(1, labels[:, None], RIGHT)
+        if n_classes > MOST_CONFUSED:
+            return expected
+        counts = self._grown(n_classes)
+        return (counts[:, labels].T + PRIOR * expected) / (counts.sum(dim=1) + PRIOR)
 
     def note(self, found: Tensor, labels: Tensor) -> None:
         """Take in the probabilities of the true classes of a batch, (N, C), and the labels that came."""
         n_classes = found.shape[1]
+        if n_classes > MOST_CONFUSED:
+            self.counts = self.counts[:0, :0]
+            return
         came = F.one_hot(labels, n_classes).to(found.dtype)
-        self.counts = (1 - 1 / MEMORY) ** len(labels) * self.grown(n_classes) + found.T @ came
+        self.counts = torch.addmm(self._grown(n_classes), found.T, came, beta=(1 - 1 / MEMORY) ** len(labels))
 
     def load_state(self, tensors: Mapping[str, Tensor], n_classes: int) -> None:
         counts = tensors["counts"]
@@ -98,11 +106,14 @@ def judge_again(predicted: Tensor, held: Samples, n_seen: int, noise: NoiseEstim
 
     The estimate of the noise learns nothing from it: the network has learnt these labels.
     """
-    n_classes = predicted.shape[1]
-    others = pixel_votes(held.images, held.images, held.labels, n_classes, apart=True)
-    found = posterior((predicted + others) / 2, held.labels, noise.matrix(n_classes, n_seen))
-    p_right = found.gather(1, held.labels[:, None]).squeeze(1)
-    return torch.where(held.checked, 1.0, p_right)
+    n_classes, unit = predicted.shape[1], unit_pixels(held.images)
+    others = []
+    for rows in torch.arange(len(held), device=unit.device).split(AT_ONCE):
+        cosines = (unit[rows] @ unit.T).scatter_(1, rows[:, None], -torch.inf)  # none votes on itself
+        others.append(votes(cosines, held.labels, n_classes, NEIGHBOURS, SOFTNESS))
+    said = (predicted + torch.cat(others)) / 2
+    found = posterior(said, noise.likelihoods(held.labels, n_classes, n_seen))
+    return found.gather(1, held.labels[:, None]).squeeze(1)
 
 
 def judge(
@@ -116,7 +127,7 @@ def judge(
     said = predicted
     if len(held):
         said = torch.stack([said, pixel_votes(x, held.images, held.labels, predicted.shape[1])]).nanmean(dim=0)
-    found = posterior(said, y, noise.matrix(predicted.shape[1], n_seen))
+    found = posterior(said, noise.likelihoods(y, predicted.shape[1], n_seen))
     learnt = torch.where(known[:, None] & found.isfinite(), found, 0.0)
     noise.note(learnt, y)
     p_right = torch.where(known, found.gather(1, y[:, None]).squeeze(1), torch.nan)
@@ -134,28 +145,26 @@ def votes(cosines: Tensor, labels: Tensor, n_classes: int, n_neighbours: int, so
     return cosines.new_zeros(len(cosines), n_classes).scatter_add_(1, labels[nearest.indices], weights)
 
 
-def pixel_votes(images: Tensor, known: Tensor, labels: Tensor, n_classes: int, apart: bool = False) -> Tensor:
-    """`votes` of known images with these class ids on others, by the pixels of small versions, (N, C).
+def pixel_votes(images: Tensor, known: Tensor, labels: Tensor, n_classes: int) -> Tensor:
+    """`votes` of known images with these class ids on others, by the pixels of small versions, (N, C)."""
+    return votes(unit_pixels(images) @ unit_pixels(known).T, labels, n_classes, NEIGHBOURS, SOFTNESS)
 
-    `apart`: the others are the same images, and none votes on itself.
-    """
+
+def unit_pixels(images: Tensor) -> Tensor:
+    """The pixels of small versions of images, or vectors, less their mean and of length 1, (N, d)."""
     if images.ndim == 4:  # of a large image every step-th pixel will do
         step = max(1, min(images.shape[2:]) // (2 * SIDE))
-        images, known = (each[:, :, ::step, ::step].float() for each in (images, known))
+        images = images[:, :, ::step, ::step].float()
         cells = [-(-side // SIDE) for side in images.shape[2:]]
-        images, known = (F.avg_pool2d(each, cells, ceil_mode=True) for each in (images, known))
-    flat = torch.cat([images, known]).flatten(1)
-    unit = F.normalize(flat - flat.mean(dim=1, keepdim=True), dim=1)
-    cosines = unit[: len(images)] @ unit[len(images) :].T
-    if apart:
-        cosines.fill_diagonal_(-torch.inf)
-    return votes(cosines, labels, n_classes, NEIGHBOURS, SOFTNESS)
+        images = F.avg_pool2d(images, cells, ceil_mode=True)
+    flat = images.flatten(1)
+    return F.normalize(flat - flat.mean(dim=1, keepdim=True), dim=1)
 
 
-def posterior(p: Tensor, labels: Tensor, noise: Tensor) -> Tensor:
+def posterior(p: Tensor, likelihoods: Tensor) -> Tensor:
     """Probability of each class, (N, C), given the image and the label that came.
 
-    `p` (N, C) is the probability by the image alone, `noise` (C, C) that of each label, given the class.
+    `p` (N, C) is the probability by the image alone, `likelihoods` (N, C) that of the label, given the class.
     """
-    joint = p * noise[:, labels].T
+    joint = p * likelihoods
     return joint / joint.sum(dim=1, keepdim=True)

@@ -44,5 +44,6 @@ class Sieve(HighestNoteGoes):
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
         """Exponential draws with the weights as their rates: the largest of a class goes first."""
         drawn, p_right = pool.notes.unbind(dim=1)
+        p_right = torch.where(pool.checked, 1.0, p_right)
         ranks = drawn / p_right.pow(self.options.sieve_power).clamp(min=LEAST)
         return super().choose(replace(pool, notes=ranks), n_old, capacity, moment)

@@ -56,7 +56,7 @@ def build_network(
 
 def make_new(network: Network, generator: torch.Generator) -> None:
     """Reset weights and statistics in place to those of a new network, even if its head was replaced."""
-    if not network.keeps_weights:
+    if network.is_own() and not network.keeps_weights:
         initialise_afresh(network, generator)
         return
     # A network that keeps the weights of its constructor may have parameters that `initialise_afresh` does not know.

@@ -39,8 +39,8 @@ class Network(nn.Module, ABC):
 
     The package calls `Subclass(n_classes, input_shape, settings)` with the shape (height, width, channels), or (d,) of
     vectors if the class `takes_vectors`, and the run's options. A network from outside the package keeps the weights
-    of its constructor (`keeps_weights`), random or read from a file; torch's global generator is seeded meanwhile. The
-    package's networks, and classes that derive from them, get the weights of convolutions and linear layers from
+    of its constructor (`keeps_weights`), random or read from a file; torch's global generator is seeded meanwhile. Most
+    of the package's networks, and classes that derive from them, get the weights of convolutions and linear layers from
     `initialise`.
     """
 

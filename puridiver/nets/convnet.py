@@ -1,4 +1,4 @@
-"""A ConvNet for images of 24 px and more on a CPU: two convolutions and a hidden layer that sees where things are."""
+"""A ConvNet for images on a CPU: two convolutions and a hidden layer that sees where things are."""
 
 import torch.nn.functional as F
 from torch import Tensor, nn

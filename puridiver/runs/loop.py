@@ -46,7 +46,7 @@ class RunLoop:
                 self.phases += [("stream", task, part), ("memory", task, part)]
             self.phases.append(("evaluate", task, parts - 1))
         self.phase = self.done = self.work = 0  # done: batches or epochs; work: in the unit of the progress bar
-        self.stream_work = 2 * options.online_steps  # measured: a stream sample's time, in memory samples
+        self.stream_work = 2 * self.learner.trainer.steps  # measured: a stream sample's time, in memory samples
         self.started = datetime.now(UTC).isoformat(timespec="seconds")
         self.seconds: dict[str, float] = {}  # by activity
         self._activity, self._since = "", 0.0

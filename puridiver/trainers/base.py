@@ -247,6 +247,11 @@ class Trainer(ABC):
         return self.options.replay_size or self.options.batch_size
 
     @property
+    def steps(self) -> int:
+        """Gradient steps on a stream batch."""
+        return self.options.online_steps
+
+    @property
     def fills_memory(self) -> bool:
         """Whether the sampler may choose from the stream batch that was observed last."""
         return True

@@ -41,9 +41,9 @@ class VerdictTrainer(Trainer):
     }
 
     def observe(self, batch: StreamBatch) -> Tensor:
-        o, size, replay = self.options, super().replay_size, batch.replay
-        steps = min(o.replays, -(-o.replays * len(batch.labels) // size))
-        parts = [] if replay is None else replay.split(-(-len(replay) // o.replays))
+        most, size, replay = self.steps, super().replay_size, batch.replay
+        steps = min(most, -(-most * len(batch.labels) // size))
+        parts = [] if replay is None else replay.split(-(-len(replay) // most))
         losses = [
             super(VerdictTrainer, self).observe(batch._replace(replay=part))
             for part, _ in zip_longest(parts[:steps], range(steps))
@@ -51,8 +51,12 @@ class VerdictTrainer(Trainer):
         return losses[0]
 
     @property
+    def steps(self) -> int:
+        return self.options.replays
+
+    @property
     def replay_size(self) -> int:
-        return self.options.replays * super().replay_size
+        return self.steps * super().replay_size
 
     def to_keep(self, targets: Tensor, logits: Tensor) -> Tensor | None:
         return targets

@@ -11,7 +11,7 @@ import torch
 from puridiver.memory.sieve import LEAST, Sieve
 from puridiver.options import Options
 from tests.learner_samples import patterns, tiny_learner
-from tests.memory.fakes import FixedNetwork, empty_memory, moment, pass_batch, stream, with_labels
+from tests.memory.fakes import FixedNetwork, checked, empty_memory, moment, pass_batch, stream, with_labels
 
 
 def test_a_sample_keeps_an_exponential_draw_and_the_probability_that_its_label_is_right() -> None:
@@ -31,6 +31,13 @@ def test_the_largest_draw_over_a_power_of_the_probability_goes_first() -> None:
         now = moment(FixedNetwork(1), 1)
         kept = sieve.choose(pool, 4, capacity, now).tolist()
         assert kept == sorted(np.argsort(ranks)[:capacity].tolist())
+
+
+def test_a_label_that_a_person_has_checked_counts_as_right() -> None:
+    held = replace(with_labels([0, 0]), notes=torch.tensor([[0.5, 0.1], [0.6, 1.0]]))
+    now = moment(FixedNetwork(1), 1)
+    assert Sieve(Options()).choose(held, 2, 1, now).tolist() == [1]
+    assert Sieve(Options()).choose(checked(held, torch.tensor([True, False])), 2, 1, now).tolist() == [0]
 
 
 def test_a_label_that_looks_wrong_when_it_is_judged_again_goes_and_what_looks_right_keeps_its_draw() -> None:
