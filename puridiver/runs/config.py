@@ -109,9 +109,9 @@ class RunConfig:
     holdout: int = setting(0, Role.STREAM, "train images kept out of a generated stream for validation", least=0)
     evaluate_on: str = setting("test", Role.IDENTITY, "what accuracy is measured on", ("test", "validation"))
     seed: int = setting(0, Role.IDENTITY, "seed of the learner and of a generated stream", least=0, axis=True)
-    sampler: str = setting("auto", Role.IDENTITY, "memory sampler (default: what suits the network)", axis=True,
+    sampler: str = setting("auto", Role.IDENTITY, "memory sampler; auto: what suits the network", axis=True,
         family="puridiver.memory:puridiver.memory.base.Sampler")
-    trainer: str = setting("auto", Role.IDENTITY, "robust trainer (default: what suits the network)", axis=True,
+    trainer: str = setting("auto", Role.IDENTITY, "robust trainer; auto: what suits the network", axis=True,
         family="puridiver.trainers:puridiver.trainers.base.Trainer")
     recipe: str = setting("puridiver", Role.OPTIONS, "named set of options; `puridiver methods` lists them")
     memory: int | None = setting(None, Role.IDENTITY, "samples in the memory (default: what suits the data)", least=1)
