@@ -20,6 +20,7 @@ CLOTHES, NUMERALS, CIFAR, OUT = map(Path, sys.argv[1:5])
 TRAIN, HELD, TEST = 3000, 500, 1000  # arrivals; held out of choosing streams; test images of final ones
 LATE = (3, 7)
 FINE = (0, 8, 9, 22, 41, 47, 53, 60, 71, 88)  # ten of CIFAR-100's classes: apple, bicycle, bottle, ...
+OTHERS = (2, 5, 12, 15, 26, 34, 55, 64, 77, 93)  # ten others, for choosing
 
 
 def from_json(folder: Path, label: int) -> np.ndarray:
@@ -100,6 +101,15 @@ write("cifar10-clean", cut(c10, 0, TRAIN + HELD), cut(c10_test, 0, TEST), noise=
 held = cut(numerals, TRAIN + HELD, TRAIN + HELD + TEST)
 write("mnist-pairs", cut(numerals, 0, TRAIN + HELD), held, share=0.1, noise="asym-25", noise_map=named_map("pairs", 10))
 write("digits-drift", tiny, tiny_test, drift(tiny[1]), noise="sym-10")
+
+# Choosing, added for light-networks: hard images in tasks.
+x, y = cut(c10, 20_000, 20_000 + TRAIN + HELD)
+write("cifar10-grey-tasks", (grey(x), y), (grey(c10_test[0][:TEST]), c10_test[1][:TEST]), share=0.1, noise="instance-25")
+(x, y), (test_x, test_y) = (
+    (x[np.isin(y, OTHERS)][: TRAIN + HELD], y[np.isin(y, OTHERS)][: TRAIN + HELD]) for x, y in (c100, c100_test)
+)
+ten, ten_test = (grey(x), np.searchsorted(OTHERS, y)), (grey(test_x), np.searchsorted(OTHERS, test_y))
+write("cifar100-tasks", ten, ten_test, share=0.1, noise="instance-25")
 
 # Final: other images than those of the choosing half.
 x, y = cut(c10, 10_000, 10_000 + TRAIN)

@@ -222,7 +222,7 @@ class Learner:
         freeze = options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and full
         refines = options.online_targets == "verdict"
         verdict = self._verdict(x, y, numbers, wanted or refines or self.sampler.wants_verdicts)
-        targets = verdict.targets(trainer.one_hot(y)) if verdict and refines else None
+        targets = verdict.targets(trainer.one_hot(y), self.monitor.agreement) if verdict and refines else None
         loss = trainer.observe(StreamBatch(x, y, replayed, freeze, targets))
         self.monitor.note(loss, verdict, y)
         if trainer.fills_memory:

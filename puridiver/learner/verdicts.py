@@ -18,6 +18,7 @@ from puridiver.memory import Samples
 from puridiver.nets import without_row
 
 RIGHT = 0.8  # share of right labels that is expected before any has come
+NO_TRUST, FULL_TRUST = 0.3, 0.6  # agreement with arriving labels below and above which verdicts teach nothing, and all
 PRIOR, MEMORY = 30.0, 500.0  # labels of a class that this counts for; labels of the stream that are remembered, about
 NEIGHBOURS, SOFTNESS = 20, 0.05  # that vote, and the difference in cosine that makes a vote e times as heavy
 MOST_CONFUSED = 1_000  # classes up to which the noise is estimated: its matrix grows with their square
@@ -49,9 +50,14 @@ class Verdict(NamedTuple):
         """The likeliest class of each image, (N,)."""
         return self.posterior.argmax(dim=1).float()
 
-    def targets(self, given: Tensor) -> Tensor:
-        """What to learn: the posterior, or the given one-hot labels (N, C) where nothing speaks against them."""
-        return torch.where(self.p_right.isfinite()[:, None], self.posterior, given)
+    def targets(self, given: Tensor, agreement: Tensor) -> Tensor:
+        """What to learn: between the given one-hot labels (N, C) and the posterior, where there is one.
+
+        A verdict is worth no more than its judge. So the posterior counts the more, the greater the share of arriving
+        labels is that the learner predicts, ().
+        """
+        trust = ((agreement - NO_TRUST) / (FULL_TRUST - NO_TRUST)).clamp(0, 1).to(given.dtype)
+        return torch.where(self.p_right.isfinite()[:, None], given.lerp(self.posterior, trust), given)
 
 
 def nothing_known(labels: Tensor, n_classes: int) -> Verdict:
