@@ -13,13 +13,16 @@ from torch import Tensor
 from puridiver import Learner
 from puridiver.learner import learner as learner_module
 from puridiver.learner.verdicts import (
+    FULL_TRUST,
     MEMORY,
     MOST_CONFUSED,
     NEIGHBOURS,
+    NO_TRUST,
     PRIOR,
     RIGHT,
     SOFTNESS,
     NoiseEstimate,
+    Verdict,
     judge_again,
     pixel_votes,
     posterior,
@@ -250,11 +253,12 @@ def test_judging_changes_nothing(trainer: str) -> None:
 
 
 def test_a_stream_batch_teaches_what_the_verdict_says() -> None:
-    """The trainer gets the posterior, and given labels where nothing is known."""
+    """The trainer gets the posterior of what it may be trusted with, and given labels where nothing is known."""
     learner = tiny_learner(None, memory=24, online_targets="verdict")
     seen: list[torch.Tensor] = []
     names = np.array(["cat", "dog", "owl"])
     feed(learner, IMAGES[:40], names[GIVEN[:40] % 2])
+    learner.monitor.sums[5] = 0.45 * learner.monitor.sums[4]  # half way from no trust to full trust
     step = learner.trainer._run_online
     learner.trainer._run_online = lambda images, targets, *rest: seen.append(targets) or step(images, targets, *rest)
     found = learner.observe(IMAGES[40:48], names[GIVEN[40:48]])
@@ -262,9 +266,20 @@ def test_a_stream_batch_teaches_what_the_verdict_says() -> None:
     labels = np.array([learner.class_ids[name] for name in names[GIVEN[40:48]]])
     assert known.any()
     assert not known.all()
-    np.testing.assert_allclose(targets[range(8), labels], np.where(known, found.p_right, 1.0), atol=1e-6)
+    np.testing.assert_allclose(targets[range(8), labels], np.where(known, (1 + found.p_right) / 2, 1.0), atol=1e-6)
     np.testing.assert_allclose(targets.sum(dim=1), 1.0, atol=1e-5)
-    assert [learner.classes[int(k)] for k in targets.argmax(dim=1)] == found.suggested
+
+
+@pytest.mark.parametrize(
+    ("agreement", "trust"), [(0.0, 0.0), (NO_TRUST, 0.0), (0.45, 0.5), (FULL_TRUST, 1.0), (1.0, 1.0)]
+)
+def test_a_verdict_teaches_as_much_as_the_learner_agrees_with_arriving_labels(agreement: float, trust: float) -> None:
+    nan, given = float("nan"), torch.eye(3)[:2]
+    posterior = torch.tensor([[0.2, 0.8, 0.0], [nan, nan, nan]])
+    verdict = Verdict(torch.tensor([0.2, nan]), posterior, torch.zeros(2))
+    found = verdict.targets(given, torch.tensor(agreement, dtype=torch.float64))
+    expected = torch.tensor([[1 - 0.8 * trust, 0.8 * trust, 0.0], [0.0, 1.0, 0.0]])
+    torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize("at_once", [5, 100])
