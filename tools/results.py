@@ -30,19 +30,20 @@ NOT_RUN = "-"
 RECIPES = {"table1": "`official`", "table1 recipe=puridiver": "the default"}
 DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "webvision": "WebVision", "food101n": "Food-101N"}
 CHANGES = {"recipe=puridiver": "**the default**", "recipe=paper": "as printed"}  # of a preset's grid, in words
-LIGHT = ("light-networks-final", "light-networks-single")
-EARLIER = tuple(
-    f"ordinary-streams-{part}"
-    for part in ("final", "single", "memory", "backbone network=cifar100:frozen", "embeddings")
+LIGHT = tuple(
+    f"light-networks-{part}" for part in ("final", "single", "memory", "backbone network=cifar100:frozen", "embeddings")
 )
 ORDINARY = {  # lines of the page on ordinary streams: the grids and the method of each
-    **{name: (LIGHT, name) for name in ("naive", "plain replay", "NTD, plain", "the former default", "the default")},
-    "class-balanced reservoir, plain ¹": (EARLIER, "class-balanced reservoir, plain"),
-    "keep everything, plain ¹": (EARLIER, "keep everything, plain"),
-    **{f"the former default, memory {size} ¹": (EARLIER, f"memory {size}") for size in (100, 250, 1000, 2000)},
-    "the former default on a frozen backbone ¹": (EARLIER, "the default on a frozen backbone"),
-    "the former default on its embeddings ¹": (EARLIER, "the default on its embeddings"),
-}
+    **{
+        name: (LIGHT, name)
+        for name in (
+            "naive", "plain replay", "class-balanced reservoir, plain", "NTD, plain", "the former default",
+            "the default", "memory 100", "memory 250", "memory 1000", "memory 2000", "the default on a frozen backbone",
+            "the default on its embeddings",
+        )
+    },
+    "keep everything, plain ¹": (("ordinary-streams-final", "ordinary-streams-single"), "keep everything, plain"),
+}  # fmt: skip
 ARRIVALS = {"cifar10-grey-late": 3000, "cifar100-coarse": 3000, "cifar100-grey": 3000, "digits-single": 1397,
             "mnist-imbalance": 1929}  # fmt: skip
 MORE = {  # methods of other grids that Table 1 shows, too
