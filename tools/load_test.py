@@ -2,7 +2,7 @@
 
 python tools/load_test.py                                   all three parts, about 75 minutes
 python tools/load_test.py kills --kills 200                 kill -9 under load; compare with a service never killed
-python tools/load_test.py rate double --rate 16 --minutes 30
+python tools/load_test.py rate double --rate 48 --minutes 30
 """
 
 from __future__ import annotations
@@ -322,7 +322,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="default: all")
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--alive", type=float, default=3.0, help="most seconds between start and kill")
-    parser.add_argument("--rate", type=float, default=16.0, help="samples a second")
+    parser.add_argument("--rate", type=float, default=48.0, help="samples a second")
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--machine", default=f"{len(os.sched_getaffinity(0))} cores, {platform.machine()}")
     parser.add_argument("--record", type=Path, default=RECORD)
