@@ -143,7 +143,7 @@ def steps(size: Size, args: argparse.Namespace) -> list[Figure]:
     """The online step with two samplers, and an epoch of memory training."""
     settings = settings_of(args)
     return [
-        online_step(size, "online step, PuriDivER sampler (16 samples)", **settings),
+        online_step(size, "online step, the recipe's methods (16 samples)", **settings),
         online_step(size, "online step, RM sampler (16 samples)", sampler="rm", **settings),
         memory_epoch(size, **settings),
     ]
