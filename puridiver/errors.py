@@ -13,12 +13,25 @@ what came.
 """
 
 import difflib
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterable
+
+logger = logging.getLogger(__name__)
 
 
 def first_line(error: BaseException) -> str:
     """What an error says, in one line; its kind where it says nothing."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def worked(attempt: Callable[[], object], otherwise: str) -> bool:
+    """Whether an optional fast path runs on this machine; if not, the log says what happens instead, and why."""
+    try:
+        attempt()
+    except Exception as error:  # a missing or unsuitable compiler raises errors of many types
+        logger.warning("%s: %s", otherwise, first_line(error))
+        return False
+    return True
 
 
 def few(names: Iterable[str], most: int = 10, between: str = ", ") -> str:

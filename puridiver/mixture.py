@@ -10,16 +10,13 @@ On a GPU the iterations are one kernel (`puridiver.runtime.fused_mixture`) where
 from __future__ import annotations
 
 import functools
-import logging
 import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from puridiver.errors import first_line
-
-logger = logging.getLogger(__name__)
+from puridiver.errors import worked
 
 LEAST_FLOOR = 1e-12  # a component of equal values would have no variance, and its posterior be nan
 MOST_FUSED = 4096  # values that one program of the kernel can hold in its registers
@@ -139,11 +136,10 @@ def _fused(
 @functools.cache
 def fused_mixture_works(device: torch.device) -> bool:
     """Whether the kernel compiles and runs here: it needs Triton and a C compiler. Tried once."""
-    try:
+
+    def attempt() -> None:
         x = torch.linspace(0, 1, 16, dtype=torch.float64, device=device)
         half = torch.full((2,), 0.5, dtype=torch.float64, device=device)
         _fused(x, torch.ones_like(x), (half, half, half), MixtureSettings(max_iterations=1), 1e-6)
-    except Exception as error:  # whatever a missing or unfitting compiler raises
-        logger.warning("the mixtures are fitted in many small kernels, slower: %s", first_line(error))
-        return False
-    return True
+
+    return worked(attempt, "the mixtures are fitted in many small kernels, slower")

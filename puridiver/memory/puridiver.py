@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -10,11 +12,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver import equations
+from puridiver.errors import worked
 from puridiver.memory.base import NTD_VIEWS, Moment, Sampler, Samples, loss_on_arrival, surviving_rows
 from puridiver.memory.delayed import PatientMemory
 from puridiver.options import Option, Options
 from puridiver.runtime.plans import captured
 
+MOST_FUSED = 4096  # samples whose cosines the kernel keeps for each pair
 HUGE_LOSS = 1e4
 CHECKED = -1e5  # added to a score: below that of any loss, and the first two decimals of such scores still count
 
@@ -97,14 +101,14 @@ class PuriDivERSampler(Sampler):
         # A sample that the network cannot judge (nan, inf) counts as one with a huge loss: it goes first.
         loss = loss.nan_to_num(nan=HUGE_LOSS).clamp(max=HUGE_LOSS)
         u = equations.relevant_directions(features.nan_to_num(), y, w)
-        n_old = len(y) - len(ties)
         eviction = Eviction(loss, u, y, ties.shape[1], alpha, self.options.standardise_scores, checked)
-        eviction.admit(n_old)
-        from_largest = self.options.evict_from == "largest_class"
-        for i in range(len(ties)):
-            eviction.admit(n_old + i + 1)
-            if n_old + i >= capacity:
-                eviction.drop_worst(ties[i] if from_largest else None)
+        eviction.admit(len(y) - len(ties))
+        if self.options.evict_from == "memory":
+            eviction.run(ties, capacity, from_largest=False)
+        elif y.is_cuda and len(y) <= MOST_FUSED and fused_eviction_works(y.device):
+            eviction.run_fused(ties, capacity)
+        else:
+            eviction.run(ties, capacity, from_largest=True)
         return surviving_rows(eviction.alive, capacity), alpha
 
     def _balance(self, batch_loss: Tensor) -> Tensor:
@@ -165,6 +169,23 @@ class Eviction:
             self.cosine_sums += (self.u * (of_class.T @ newcomers)[self.y]).sum(dim=1)
         self.admitted = until
 
+    def run(self, ties: Tensor, capacity: int, from_largest: bool) -> None:
+        """Admit the remaining rows one by one; each that finds the memory full drops the worst sample."""
+        for row, tie_breakers in enumerate(ties, start=self.admitted):
+            self.admit(row + 1)
+            if row >= capacity:
+                self.drop_worst(tie_breakers if from_largest else None)
+
+    def run_fused(self, ties: Tensor, capacity: int) -> None:
+        """`run` from the largest class, in one kernel."""
+        from puridiver.runtime.fused_eviction import evict
+
+        with torch.cuda.device(self.y.device) if self.y.is_cuda else contextlib.nullcontext():  # Triton launches there
+            self.alive = evict(
+                self.loss, self.u, self.y, self._favour, self.alive, self.counts, self.cosine_sums, self.alpha, ties,
+                capacity, self.standardise,
+            )  # fmt: skip
+
     def drop_worst(self, tie_breakers: Tensor | None) -> None:
         """Drop the highest score: of the whole memory, or of the largest class if tie-breakers are given."""
         terms, members = torch.stack([self.loss, self.cosine_sums / self.counts.clamp(min=1)[self.y]]), self.alive
@@ -182,3 +203,16 @@ class Eviction:
         self.counts.index_add_(0, label, self._one, alpha=-1)
         vector, of_class = self.u.index_select(0, worst).squeeze(0), self.y == label
         self.cosine_sums.addcmul_(self.u @ vector, of_class.to(self.u.dtype), value=-1)
+
+
+@functools.cache
+def fused_eviction_works(device: torch.device) -> bool:
+    """Whether the kernel compiles and runs here: it needs Triton and a C compiler. Tried once."""
+
+    def attempt() -> None:
+        numbers = torch.linspace(0, 1, 4, device=device)
+        labels, nobody = torch.zeros(4, dtype=torch.int64, device=device), torch.zeros(4, device=device) > 0
+        eviction = Eviction(numbers, numbers[:, None], labels, 2, numbers[1], True, nobody)
+        eviction.run_fused(torch.zeros(4, 2, device=device), 2)
+
+    return worked(attempt, "evictions run in many small kernels, slower")

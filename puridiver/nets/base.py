@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 import math
 import threading
 from abc import ABC, abstractmethod
@@ -15,10 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from puridiver.errors import first_line
+from puridiver.errors import worked
 from puridiver.options import Option, Options
-
-logger = logging.getLogger(__name__)
 
 # What may follow the norm: nothing, ReLU, ReLU and then the addition of a residual, or the addition and then ReLU.
 FOLLOWERS = ("none", "relu", "relu_add", "add_relu")
@@ -169,15 +166,14 @@ def fused_norm(
 @functools.cache
 def fused_norm_works(device: torch.device) -> bool:
     """Try once whether the fused kernels compile and run here; they need Triton and a C compiler."""
-    try:
+
+    def attempt() -> None:
         x = torch.ones(4, 16, 2, 2, device=device, requires_grad=True)
         weight, bias, mean, var = torch.ones(4, 16, device=device)
         with torch.enable_grad():
             fused_norm(x, None, weight, bias, mean, var, True, 1e-5, "relu").sum().backward()
-    except Exception as error:  # a missing or unsuitable compiler raises errors of many types
-        logger.warning("BatchNorm runs unfused, about a third slower: %s", first_line(error))
-        return False
-    return True
+
+    return worked(attempt, "BatchNorm runs unfused, about a third slower")
 
 
 # Initial weights ---------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from puridiver import mixture
+from puridiver.memory import puridiver
 from puridiver.mixture import MixtureSettings, fit_mixture
 from puridiver.nets import base
 from puridiver.runtime.device import Runtime
@@ -62,6 +63,7 @@ def test_in_the_interpreter_the_kernel_fits_as_torchs_operations_do() -> None:
     [
         ("puridiver.runtime.fused_mixture", mixture.fused_mixture_works),
         ("puridiver.nets._fused_norm", base.fused_norm_works),
+        ("puridiver.runtime.fused_eviction", puridiver.fused_eviction_works),
     ],
 )
 def test_a_gpu_without_a_compiler_falls_back_with_one_line(module, works, monkeypatch, caplog) -> None:
