@@ -321,6 +321,10 @@ PURIDIVER: dict[str, Any] = {
     "weight_decay": 5e-4,
 }
 
+# A large memory fills larger batches, which are as accurate there and take less time. The stream's stay as they are.
+LARGE_MEMORY = 1000
+SUITS_LARGE_MEMORIES: dict[str, Any] = {"batch_size": 64, "stream_batch": 32, "replay_size": 32}
+
 RECIPES: dict[str, dict[str, Any]] = {"official": OFFICIAL, "paper": {}, "puridiver": PURIDIVER}
 PUBLISHED = "official"
 DESCRIPTIONS = {
@@ -378,8 +382,9 @@ def resolve(
     overrides: Mapping[str, Any] | None = None,
     others: Sequence[str] = (),
     method_defaults: Mapping[str, Any] | None = None,
+    memory: int = 0,
 ) -> Options:
-    """The recipe, then what suits the input, the data and the method, then the user's overrides.
+    """The recipe, then what suits memory, input, data and method, then the user's overrides.
 
     What a recipe switches off (0) stays off. Options given whole are not suited to anything. `others` are names that
     an unknown override may have meant.
@@ -393,7 +398,7 @@ def resolve(
             raise ValueError(f"{name} is an option for {kinds[0]}, but the input is {kinds[1]}: leave it out")
     if isinstance(base, Options):
         return base.replace(**overrides)
-    options = recipe(base)
+    options = recipe(base, **(SUITS_LARGE_MEMORIES if base == "puridiver" and memory >= LARGE_MEMORY else {}))
     suits = {
         name: value for name, value in {**suited_to(input_shape), **(data_defaults or {})}.items() if options.get(name)
     }

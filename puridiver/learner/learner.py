@@ -119,7 +119,7 @@ class Learner:
         light = is_light(self._network) if isinstance(self._network, str) else self._network.light
         sampler, self.trainer_name = choose_methods(plugins.as_name(sampler), plugins.as_name(trainer), recipe, light)
         kind = self._trainer_class = discovery.find("trainer", TRAINERS, self.trainer_name)
-        self.options = resolve(recipe, self.sample_shape, None, options, arguments, method_defaults=kind.suits)
+        self.options = resolve(recipe, self.sample_shape, None, options, arguments, kind.suits, self.capacity)
         self.sampler: Sampler = discovery.find("sampler", SAMPLERS, sampler)(self.options)
         self.network = self._network if isinstance(self._network, str) else self._network.name
         # Sampler, trainer and network as `puridiver.options` names them.

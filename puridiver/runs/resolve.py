@@ -73,7 +73,7 @@ def resolve(config: RunConfig, source: DataSource) -> Resolved:
     if defaults.get("halve_epochs"):  # as the paper does for the web sets: 256 to 128 (and 255 to 127)
         defaults["epochs"] = options.resolve(config.recipe, shape, defaults).epochs // 2
     suits = TRAINERS[trainer].suits if trainer in TRAINERS else {}
-    chosen = options.resolve(config.recipe, shape, defaults, asked, method_defaults=suits)
+    chosen = options.resolve(config.recipe, shape, defaults, asked, method_defaults=suits, memory=filled["memory"])
     return Resolved(chosen, chosen.of(owners), methods, **filled, sampler=sampler, trainer=trainer)
 
 

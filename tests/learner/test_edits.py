@@ -242,8 +242,8 @@ def test_a_learner_without_samples_is_resized_too() -> None:
 @pytest.mark.parametrize("graphs", [False, True])
 def test_captured_steps_go_on_after_every_kind_of_change(graphs: bool) -> None:
     learner = Learner(
-        3, SHAPE, 16, device="cuda", precision="float32", graphs=graphs, batch_size=8, epochs=9, warmup_epochs=0,
-        smallest_set=0, grow=True,
+        3, SHAPE, 16, sampler="puridiver", trainer="puridiver", device="cuda", precision="float32", graphs=graphs,
+        batch_size=8, epochs=9, warmup_epochs=0, smallest_set=0, grow=True,
     )  # fmt: skip
     changes = [
         lambda: learner.correct({0: 2, 1: 1, 2: 0}, images=IMAGES[:3]), lambda: learner.forget(list(held(learner))[:2]),

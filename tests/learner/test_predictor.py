@@ -224,8 +224,8 @@ def test_captured_it_is_the_same(mode: str, precision: str, tolerance: float) ->
     found = []
     for graphs in (False, True):
         learner = Learner(
-            3, SHAPE, 12, device="cuda", precision=precision, graphs=graphs, online_prediction=mode, batch_size=8,
-            epochs=9, warmup_epochs=0, smallest_set=0, grow=True,
+            3, SHAPE, 12, sampler="puridiver", trainer="puridiver", device="cuda", precision=precision, graphs=graphs,
+            online_prediction=mode, batch_size=8, epochs=9, warmup_epochs=0, smallest_set=0, grow=True,
         )  # fmt: skip
         looks = []
         for seed in range(8):
