@@ -130,3 +130,27 @@ def test_the_memory_keeps_what_each_verdict_taught(tmp_path) -> None:
         left = targets[stays][:, [0, 2]]
         found = each.trainer.memory_targets(each.memory.samples)
         torch.testing.assert_close(found, left / left.sum(dim=1, keepdim=True))
+
+
+@pytest.mark.parametrize("swaps_sides", [False, True])
+def test_memory_training_mirrors_where_arrivals_show_that_sides_do_not_matter(swaps_sides: bool, tmp_path) -> None:
+    images, labels = patterns(400)  # bright rows; turned, bright columns: a mirror image looks like another class
+    images = np.swapaxes(images, 1, 2) if swaps_sides else images
+    noisy = np.where(np.arange(400) % 4, labels, (labels + 1) % 3)
+    learner = tiny_learner([0, 1, 2], sampler="sieve", trainer="verdict", online_lr=0.05, crop_padding=0)
+    assert not learner.trainer.mirrors  # nothing has arrived
+    feed(learner, images, noisy)
+    trainer = Learner.load(learner.save(tmp_path / "saved"), device="cpu").trainer
+    assert trainer.mirrors == learner.trainer.mirrors == (not swaps_sides)
+    plain = as_samples(images, labels).images
+    is_changed = (trainer.memory_view(plain) != plain).flatten(1).any(dim=1)
+    assert is_changed.float().mean() == pytest.approx(0.0 if swaps_sides else 0.5, abs=0.1)
+
+
+def test_flip_asks_for_mirror_images_and_memory_flip_for_no_comparison() -> None:
+    stream = as_samples(IMAGES, LABELS)
+    for options, mirrors in (({"flip": True}, True), ({"flip": False, "memory_flip": "flip"}, False)):
+        trainer = tiny_trainer("verdict", **options)
+        trainer.observe(StreamBatch(stream.images, stream.labels))
+        assert trainer.buffers["named_labels"].tolist() == [0, 0]
+        assert trainer.mirrors == mirrors
