@@ -39,6 +39,15 @@ def test_the_anytime_area_by_hand():
     assert seen(curve((0, math.nan), (10, 0.2), (20, 0.4), name="seen_accuracy")) == pytest.approx(0.3)
 
 
+def test_the_worst_consolidation_is_the_largest_loss_from_just_before_to_just_after():
+    of = METRICS["worst_consolidation"].of
+    points = [(5, 0.9), (10, 0.2), (20, 0.8), (25, 0.1)]  # before training on the memory, at 10 and 20
+    tasks = [{"event": "task", "task": t, "seen": s, "accuracy": a} for t, (s, a) in enumerate([(10, 0.5), (20, 0.7)])]
+    assert of(Record([*curve(*points), *tasks])) == pytest.approx(-0.1)
+    assert of(Record([*curve(*points), *tasks[:1]])) == pytest.approx(0.3)
+    assert math.isnan(of(Record(tasks)))  # nothing was measured before
+
+
 def test_accuracies_over_the_tasks_and_the_best_epoch():
     tasks = [
         {"event": "task", "task": t, "accuracy": a, "seen_accuracy": s, "live_accuracy": t / 4}

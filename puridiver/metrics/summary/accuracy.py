@@ -50,6 +50,15 @@ def best_epoch_accuracy(record: Record) -> float:
     return judged.max() if len(judged) else np.nan
 
 
+@metric("change of accuracy by the worst training on the memory")
+def worst_consolidation(record: Record) -> float:
+    """Accuracy after a task's last training on the memory - just before it; of all tasks the lowest."""
+    before = dict(zip(record.values("seen", "anytime"), record.values("accuracy", "anytime"), strict=True))
+    after = zip(record.values("seen"), record.values("accuracy"), strict=True)
+    changes = [accuracy - before[seen] for seen, accuracy in after if seen in before]
+    return min(changes, default=np.nan)
+
+
 @metric("forgetting of earlier tasks", better="lower")
 def forgetting(record: Record) -> float:
     """Mean over earlier tasks of (best accuracy on its classes since its end - accuracy at the end)."""
