@@ -71,6 +71,9 @@ def test_steps_are_measured_and_recorded(tmp_path: Path, monkeypatch: pytest.Mon
     assert figure["low"] <= figure["median"] <= figure["high"]
     learner = bench.filled_learner(size, device="cpu")
     assert len(learner.memory) == 20
+    args = bench.parsed(["--device", "cpu", "--recipe", "puridiver"])
+    alone, shared, ratio = bench.PARTS["single"](size, args)
+    assert ratio.median == alone.median / shared.median > 1
 
 
 def test_the_grid_of_every_study_can_be_read() -> None:

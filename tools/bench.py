@@ -3,6 +3,7 @@
     python tools/bench.py                                    # the parts of a run, at the size that suits the machine
     python tools/bench.py --size cifar10 --parts steps growth --out experiments/speed
     python tools/bench.py --size cifar10 --parts run lanes --workers 8 --data-root DATA --splits SPLITS
+    OMP_NUM_THREADS=1 python tools/bench.py --size grey28 --recipe puridiver --parts start single   # CPU time
 
 Without --data-root whole runs train on noise of the data's shape.
 """
@@ -11,8 +12,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import statistics
+import subprocess
 import sys
 import threading
 import time
@@ -47,6 +50,7 @@ class Size:
 SIZES = {
     "digits": Size("digits", (8, 8, 1), 10, 100, "small"),
     "grey28": Size("grey28", (28, 28, 1), 10, 500, "convnet"),
+    "colour32": Size("colour32", (32, 32, 3), 10, 500, "convnet"),
     "cifar10": Size("cifar10", (32, 32, 3), 10, 500, "resnet18"),
     "cifar100": Size("cifar100", (32, 32, 3), 100, 2000, "resnet32"),
 }
@@ -65,15 +69,18 @@ class Figure:
     highest: float = 0.0  # the 99th percentile
 
 
-def measure(what: str, work: Callable[[], Any], warmup: int = 8, repeats: int = 30, calls: int = 1) -> Figure:
+def measure(
+    what: str, work: Callable[[], Any], warmup: int = 8, repeats: int = 30, calls: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Figure:  # fmt: skip
     """Milliseconds of one of the `calls` that `work` makes, waiting for the device each time."""
 
     def once() -> float:
-        start = time.perf_counter()
+        start = clock()
         work()
         if torch.cuda.is_available():
             torch.cuda.synchronize()
-        return 1e3 * (time.perf_counter() - start) / calls
+        return 1e3 * (clock() - start) / calls
 
     for _ in range(warmup):
         once()
@@ -149,6 +156,35 @@ def steps(size: Size, args: argparse.Namespace) -> list[Figure]:
     ]
 
 
+def digits_program(size: Size, args: argparse.Namespace) -> list[Figure]:
+    """CPU time of `puridiver run` from the start of Python to its end."""
+
+    def cpu_time() -> float:
+        now = os.times()
+        return now.children_user + now.children_system
+
+    def program() -> None:
+        subprocess.run([sys.executable, "-m", "puridiver", "run", "--quiet"], check=True, stdout=subprocess.DEVNULL)
+
+    return [measure("puridiver run on digits, start to end, CPU time", program, 1, 10, clock=cpu_time)]
+
+
+def one_by_one(size: Size, args: argparse.Namespace) -> list[Figure]:
+    """CPU time of `observe` for an image alone, and for an image of a batch of 16; then how many times as much."""
+    learner, (images, labels) = filled_learner(size, **settings_of(args)), noise(size, 128, seed=1)
+
+    def figure(what: str, n: int) -> Figure:
+        def observe() -> None:
+            for x, y in zip(np.split(images, 128 // n), np.split(labels, 128 // n), strict=True):
+                learner.observe(x, y)
+
+        return measure(what, observe, warmup=2, repeats=20, calls=128, clock=time.process_time)
+
+    alone, shared = figure("observe one image, CPU time", 1), figure("observe 16 images, CPU time an image", 16)
+    ratio = alone.median / shared.median
+    return [alone, shared, Figure("one image alone, in images of 16", ratio, ratio, ratio, 1, "times")]
+
+
 def growth(size: Size, args: argparse.Namespace) -> list[Figure]:
     """The online step as the memory grows, and as the number of classes grows."""
     settings = settings_of(args)
@@ -194,6 +230,8 @@ def noise_source(size: Size) -> data.DataSource:
 
 PARTS: dict[str, Callable[[Size, argparse.Namespace], list[Figure]]] = {
     "steps": steps,
+    "start": digits_program,
+    "single": one_by_one,
     "growth": growth,
     "run": lambda size, args: whole_runs(size, args, 1),
     "predict": predict_while_training,

@@ -328,7 +328,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--record", type=Path, default=RECORD)
     parser.add_argument("--page", type=Path, default=PAGE)
     args = parser.parse_args(argv)
-    SPAWN.set_forkserver_preload(["puridiver.service.app", "puridiver.cli.serve", "uvicorn", "torch._dynamo"])
+    SPAWN.set_forkserver_preload(["puridiver.service.app", "puridiver.cli.serve", "uvicorn"])
     record = json.loads(args.record.read_text()) if args.record.exists() else {}
     record["machine"] = args.machine
     with tempfile.TemporaryDirectory(prefix="puridiver-load-") as folder:

@@ -27,7 +27,7 @@ from puridiver.learner.monitor import Monitor
 from puridiver.learner.opinion import AuditRow, audit_rows
 from puridiver.learner.predictor import Predictor, check_finite
 from puridiver.learner.snapshot import Snapshot
-from puridiver.learner.verdicts import NoiseEstimate, Observed, Verdict, judge, judge_again, nothing_known
+from puridiver.learner.verdicts import Neighbours, NoiseEstimate, Observed, Verdict, judge, judge_again, nothing_known
 from puridiver.memory import SAMPLERS, Moment, Sampler, Samples
 from puridiver.nets import Backbone, Network, as_backbone, choose_network, fine_tuned, is_light
 from puridiver.options import Options, check_reached, choose_methods, resolve
@@ -135,6 +135,7 @@ class Learner:
         self.lock, self._saving = FairLock(), threading.Lock()
         self.consolidating, self.edits, self.monitor = Consolidations(self), Edits(self), Monitor(self.runtime)
         self.noise = NoiseEstimate(torch.zeros(0, 0, device=self.runtime.device))
+        self._neighbours = Neighbours()
         self.class_ids: dict[Label, int] = {}
         if self.classes:
             self._set_classes(self.classes)
@@ -244,7 +245,7 @@ class Learner:
         if not (self._trainer.learns_online or self.consolidations):
             predicted = torch.full_like(predicted, torch.nan)
         known = self.runtime.move(torch.tensor([self.seen_of[number] > 0 for number in numbers.tolist()]))
-        return judge(x, y, predicted, self.memory.held(), known, n_seen, self.noise)
+        return judge(x, y, predicted, self.memory.held(), known, n_seen, self.noise, self._neighbours)
 
     def _judge_memory(self) -> None:
         """Tell the sampler how likely the labels that it holds are right, by what the learner knows now."""

@@ -122,9 +122,35 @@ def judge_again(predicted: Tensor, held: Samples, n_seen: int, noise: NoiseEstim
     return found.gather(1, held.labels[:, None]).squeeze(1)
 
 
+class Neighbours:
+    """`pixel_votes` of the samples that a memory holds: on a CPU their small versions are made once."""
+
+    def __init__(self) -> None:
+        self._arrivals, self._pixels = torch.empty(0, dtype=torch.int64), torch.empty(0)
+
+    def votes(self, images: Tensor, held: Samples, n_classes: int) -> Tensor:
+        """`pixel_votes`, (N, C)."""
+        cosines = unit_pixels(images) @ self._pixels_of(held).T
+        return votes(cosines, held.labels, n_classes, NEIGHBOURS, SOFTNESS)
+
+    def _pixels_of(self, held: Samples) -> Tensor:
+        if held.images.is_cuda:
+            return unit_pixels(held.images)
+        if not torch.equal(self._arrivals, held.arrivals):
+            place = {arrival: row for row, arrival in enumerate(self._arrivals.tolist())}
+            arrivals = held.arrivals.tolist()
+            if new := [row for row, arrival in enumerate(arrivals) if arrival not in place]:
+                place |= {arrivals[row]: len(self._arrivals) + n for n, row in enumerate(new)}
+                self._pixels = torch.cat([self._pixels, unit_pixels(held.images[new])])
+            self._pixels = self._pixels.index_select(0, torch.tensor([place[arrival] for arrival in arrivals]))
+            self._arrivals = held.arrivals
+        return self._pixels
+
+
 def judge(
-    x: Tensor, y: Tensor, predicted: Tensor, held: Samples, known: Tensor, n_seen: int, noise: NoiseEstimate
-) -> Verdict:
+    x: Tensor, y: Tensor, predicted: Tensor, held: Samples, known: Tensor, n_seen: int, noise: NoiseEstimate,
+    neighbours: Neighbours,
+) -> Verdict:  # fmt: skip
     """Judge arriving labels by the probabilities `predicted` for their images, (N, C), and by the held samples.
 
     `known` says of which labels the learner has seen the class before, bool (N,), `n_seen` how many classes it has.
@@ -132,7 +158,7 @@ def judge(
     """
     said = predicted
     if len(held):
-        said = torch.stack([said, pixel_votes(x, held.images, held.labels, predicted.shape[1])]).nanmean(dim=0)
+        said = torch.stack([said, neighbours.votes(x, held, predicted.shape[1])]).nanmean(dim=0)
     found = posterior(said, noise.likelihoods(y, predicted.shape[1], n_seen))
     learnt = torch.where(known[:, None] & found.isfinite(), found, 0.0)
     noise.note(learnt, y)

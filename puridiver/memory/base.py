@@ -53,7 +53,8 @@ class Samples:
         return list(map(Samples, *map(methodcaller("split", size), self.tensors().values())))
 
     def take(self, rows: Tensor | slice) -> Samples:
-        return Samples(*map(itemgetter(rows), self.tensors().values()))
+        pick = itemgetter(rows) if isinstance(rows, slice) else methodcaller("index_select", 0, rows)
+        return Samples(*map(pick, self.tensors().values()))
 
     def joined(self, others: Samples) -> Samples:
         """These and then the others; vectors of fewer entries, from before classes joined, end with nan."""

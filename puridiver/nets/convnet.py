@@ -27,7 +27,8 @@ class ConvNet(Network):
             layers.append(ConvNorm(previous, width_out, 3, 1, settings, "relu", pool=True))
             height, width, previous = -(-height // 2), -(-width // 2), width_out
         size = min(height, self.PLACES), min(width, self.PLACES)
-        self.body = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(size), nn.Flatten())
+        shrink = nn.Identity() if size == (height, width) else nn.AdaptiveAvgPool2d(size)  # slow even where idle
+        self.body = nn.Sequential(*layers, shrink, nn.Flatten())
         self.hidden = nn.Linear(previous * size[0] * size[1], self.HIDDEN)
         self.norm = nn.BatchNorm1d(self.HIDDEN, eps=settings.batchnorm_epsilon)
         self.head = Head(self.HIDDEN, n_classes, settings)

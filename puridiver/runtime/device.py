@@ -163,7 +163,8 @@ def steady_heap() -> None:
     with contextlib.suppress(OSError, AttributeError):  # another C library
         for setting in (one_heap, large, kept_on_top):
             ctypes.CDLL(None).mallopt(*setting)
-    importlib.import_module("torch._dynamo")  # as the first optimiser will
+    if torch.cuda.is_available():
+        importlib.import_module("torch._dynamo")  # as the first optimiser on a GPU will
     gc.collect()
     gc.freeze()
 

@@ -173,7 +173,8 @@ class Trainer(ABC):
         mixing = n + self.augmentation.mixing_width
         if self.options.online_crop_flip:
             images = augment.crop_flip(images, plan[mixing:].view(3, n), self.options.crop_padding)
-        images, targets = self.mixed(images, targets, plan[:mixing])
+        if self.options.online_cutmix:
+            images, targets = self.mixed(images, targets, plan[:mixing])
         batch = OnlineBatch(images, targets, n_stream, vectors)
         calls = count()  # all of them see the same weights
 

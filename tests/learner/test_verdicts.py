@@ -21,6 +21,7 @@ from puridiver.learner.verdicts import (
     PRIOR,
     RIGHT,
     SOFTNESS,
+    Neighbours,
     NoiseEstimate,
     Verdict,
     judge_again,
@@ -56,6 +57,16 @@ def test_an_image_that_the_memory_holds_is_named_by_its_label_whatever_its_brigh
     assert (found.argmax(dim=1) == labels[:5]).all()
     assert float(found.amax()) > 0.9
     assert (NEIGHBOURS, SOFTNESS) == (20, 0.05)
+
+
+def test_neighbours_vote_alike_whether_their_pixels_are_kept_or_made_anew() -> None:
+    neighbours, generator = Neighbours(), torch.Generator().manual_seed(0)
+    pool = as_samples(*patterns(60))
+    for n in (0, 1, 20, 20, 60):  # of the pool's first half, in any order; then of all
+        held = pool.take(torch.randperm(30 if n < 60 else 60, generator=generator)[:n])
+        if n:
+            expected = pixel_votes(pool.images[:5], held.images, held.labels, 3)
+            assert torch.equal(neighbours.votes(pool.images[:5], held, 3), expected)
 
 
 def test_the_posterior_is_bayes_rule() -> None:

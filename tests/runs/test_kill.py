@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sklearn.datasets  # noqa: F401 (imported once, for all processes)
 import torch
-import torch._dynamo  # of the optimisers, which import it late
 
 from puridiver import Learner
 from puridiver.cli import main

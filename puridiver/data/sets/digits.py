@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +25,16 @@ class Digits(DataSet):
     fingerprint = "a05f0dbbc0659d056240a59ef6d4eb94ff799cb51f2ba5b6244bd0bcb4c9d709"
 
     def load(self, root: Path, options: FileOptions, on_progress: OnProgress | None) -> DataSource:
-        from sklearn.datasets import load_digits
-
-        values, labels = load_digits(return_X_y=True)
+        # The file itself: to import scikit-learn takes a second.
+        home = importlib.util.find_spec("sklearn")
+        assert home is not None
+        assert home.origin is not None
+        table = np.loadtxt(Path(home.origin).parent / "datasets/data/digits.csv.gz", delimiter=",")
+        values, labels = table[:, :-1], table[:, -1].astype(np.int64)
         images = torch.from_numpy(np.rint(values.reshape(-1, 8, 8, 1) * (255 / 16)).astype(np.uint8))
         order, is_test = seeded_order(len(labels)), np.zeros(len(labels), dtype=bool)
         for digit in range(10):
             is_test[order[labels[order] == digit][:TEST_PER_CLASS]] = True
-        ids = torch.from_numpy(labels.astype(np.int64))
+        ids = torch.from_numpy(labels)
         train, test = ImageSet(images[~is_test], ids[~is_test]), ImageSet(images[is_test], ids[is_test])
         return DataSource(self.name, tuple("0123456789"), train, test, defaults=dict(self.defaults))

@@ -1,0 +1,41 @@
+"""SGD takes torch's own steps, to the bit."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from puridiver.runtime.sgd import SGD
+
+
+@pytest.mark.parametrize("momentum", [0.9, 0.0])
+@pytest.mark.parametrize("decay", [5e-4, 0.0])
+def test_steps_are_those_of_torch_bit_for_bit(momentum: float, decay: float) -> None:
+    rate, slower = torch.tensor(0.1), torch.tensor(0.01)
+    ours, theirs = (
+        nn.Sequential(nn.Conv2d(3, 5, 3), nn.Flatten(), nn.Linear(20, 7)).to(memory_format=torch.channels_last)
+        for _ in range(2)
+    )
+    theirs.load_state_dict(ours.state_dict())
+    theirs.unused, ours.unused = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))  # gets no gradient
+
+    def groups(network: nn.Sequential) -> list[dict[str, object]]:
+        return [{"params": network[:2].parameters(), "lr": rate},
+                {"params": [*network[2:].parameters(), network.unused], "lr": slower},
+                {"params": [nn.Parameter(torch.ones(2))], "lr": slower}]  # fmt: skip
+
+    optimiser = SGD(groups(ours), momentum, decay)
+    expected = torch.optim.SGD(groups(theirs), 1.0, momentum, weight_decay=decay, nesterov=momentum > 0)
+    for step in range(20):
+        rate.fill_(0.1 / (1 + step))
+        images = torch.randn(4, 3, 4, 4)
+        for network, own in ((ours, optimiser), (theirs, expected)):
+            own.zero_grad()
+            network(images).square().mean().backward()
+            own.step()
+    for name, value in ours.named_parameters():
+        assert torch.equal(value, theirs.get_parameter(name)), name
+    for mine, torchs in zip(ours.parameters(), theirs.parameters(), strict=True):
+        for key, value in expected.state[torchs].items():
+            assert torch.equal(optimiser.state[mine][key], value) if value is not None else not momentum
