@@ -30,7 +30,8 @@ from puridiver.learner.snapshot import Snapshot
 from puridiver.learner.verdicts import NoiseEstimate, Observed, Verdict, judge, judge_again, nothing_known
 from puridiver.memory import SAMPLERS, Moment, Sampler, Samples
 from puridiver.nets import Backbone, Network, as_backbone, choose_network, fine_tuned, is_light
-from puridiver.options import Options, check_reached, choose_methods, resolve
+from puridiver.options import Options, check_reached
+from puridiver.recipes import choose_methods, resolve
 from puridiver.runtime.device import choose_runtime, learning
 from puridiver.trainers import SET_NAMES, TRAINERS, NoiseHint, Split, StreamBatch, Trainer, TrainerContext, split_memory
 
@@ -56,7 +57,7 @@ class Learner:
         Names as listed by `puridiver methods`; sampler, trainer and network may be a class of your own
         (`puridiver.register`). Sampler and trainer "auto" go by the network: `sieve` and `verdict` for a light one,
         which the default recipe trains on the stream, else `puridiver` for both. For vectors and for small or grey
-        images some values of a recipe are replaced (`puridiver.options.suited_to`). The network "auto" goes by the
+        images some values of a recipe are replaced (`puridiver.recipes.suited_to`). The network "auto" goes by the
         input, and is a light one on a CPU. The network may also be a module that maps images to features, a `Backbone`,
         or "timm:..." or "hf:...".
     device, precision, graphs
