@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from puridiver import Learner
-from puridiver.learner import learner as learner_module
+from puridiver.learner import observation
 from puridiver.learner.verdicts import (
     FULL_TRUST,
     MEMORY,
@@ -300,7 +300,7 @@ def test_a_held_sample_has_no_vote_on_itself_when_it_is_judged_again(
 
 
 def test_the_memory_is_judged_again_once_so_many_samples_have_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learner_module, "JUDGED_AGAIN", 20)
+    monkeypatch.setattr(observation, "JUDGED_AGAIN", 20)
     learner = tiny_learner(memory=24, sampler="sieve", trainer="verdict")
     told: list[tuple[int, Tensor]] = []
     monkeypatch.setattr(
