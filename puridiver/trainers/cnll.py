@@ -9,8 +9,9 @@ from puridiver import augment
 from puridiver.equations import purified, soft_cross_entropy
 from puridiver.memory import Samples
 from puridiver.options import Option
-from puridiver.trainers.base import StreamBatch, Trainer
+from puridiver.trainers.base import Trainer
 from puridiver.trainers.dividemix import SMALLEST_SET, DivideMix, prior_penalty, ramp, sharpen
+from puridiver.trainers.online import StreamBatch
 
 LABELLED_EPOCHS = 5  # before the unlabelled loss begins to grow
 
