@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from puridiver.data.images import FORMATS, image_batch, in_words, read_picture
+from puridiver.data.images import FORMATS, image_batch, read_each, read_picture
 from puridiver.errors import few
 from puridiver.learner import inputs
 
@@ -148,17 +148,8 @@ def _pixels(files: Sequence[tuple[bytes, str]] | None, npy: bytes | None, shape:
         return _vectors([content for content, _ in files or ()] if npy is None else [npy], shape)
     if npy is not None:
         return _from_array(read_npy(npy), shape)
-    found, bad = [], []
-    for number, (content, name) in enumerate(files or ()):
-        try:
-            found.append(_decoded(content, shape))
-        except Exception as error:  # decoders raise nearly everything at damaged bytes
-            bad.append(f"image {number}{f' ({name!r:.80})' if name else ''}: {in_words(error)}")
-    if bad:
-        raise ValueError(f"{len(bad)} of {len(found) + len(bad)} images cannot be used: {few(bad, between='; ')}")
-    if not found:
-        raise ValueError("the batch is empty: images should hold at least one")
-    return np.stack(found)
+    named = ((name and f"{name!r:.80}", content) for content, name in files or ())
+    return read_each("image", named, lambda content: _decoded(content, shape))
 
 
 def _from_array(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
