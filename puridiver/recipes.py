@@ -92,8 +92,7 @@ def choose_methods(sampler: str, trainer: str, recipe: str | Options, light: boo
     The default recipe learns online with a `light` network, and trains a larger one on the memory, as the paper does.
     """
     suited = ("sieve", "verdict") if light and recipe == "puridiver" else ("puridiver", "puridiver")
-    auto_sampler, auto_trainer = suited
-    return auto_sampler if sampler == "auto" else sampler, auto_trainer if trainer == "auto" else trainer
+    return suited[0] if sampler == "auto" else sampler, suited[1] if trainer == "auto" else trainer
 
 
 def suited_to(input_shape: tuple[int, ...]) -> dict[str, Any]:

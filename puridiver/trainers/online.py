@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from puridiver import augment
 from puridiver.augment import Augmentation
+from puridiver.augment.views import crop_flip, draw_crop_flip
 from puridiver.memory import Samples
 from puridiver.options import Options
 
@@ -58,7 +58,7 @@ class OnlinePlans:
         if stock is None or not len(stock) or stock.shape[1] != mixing + 3 * n * o.online_crop_flip:
             stock = self._augmentation.mixing_plan(PLANS_AT_ONCE, n, o.online_cutmix, self._generator)
             if o.online_crop_flip:
-                moves = augment.draw_crop_flip(PLANS_AT_ONCE * n, o.crop_padding, o.flip, self._generator)
+                moves = draw_crop_flip(PLANS_AT_ONCE * n, o.crop_padding, o.flip, self._generator)
                 stock = torch.cat([stock, *moves.view(3, PLANS_AT_ONCE, n)], dim=1)
         plan, self.stock = stock[0], stock[1:]
         if o.online_crop_flip:  # leave replayed samples as they are: their views have moved
@@ -71,7 +71,7 @@ class OnlinePlans:
         n = len(images)
         mixing = n + self._augmentation.mixing_width
         if self._options.online_crop_flip:
-            images = augment.crop_flip(images, plan[mixing:].view(3, n), self._options.crop_padding)
+            images = crop_flip(images, plan[mixing:].view(3, n), self._options.crop_padding)
         return self._augmentation.mix(images, plan[:mixing]), self._augmentation.share(targets, plan[:mixing])
 
     def load(self, stock: Tensor | None) -> None:
