@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from puridiver.learner.verdicts import Observed
     from puridiver.memory import Sampler
     from puridiver.nets import Backbone, Head, Network
-    from puridiver.options import Option, Options, recipe
+    from puridiver.options import Option, Options
     from puridiver.plugins import register
+    from puridiver.recipes import recipe
     from puridiver.runs.config import RunConfig
     from puridiver.runs.experiment import Experiment
     from puridiver.streams.build import write_manifest
@@ -42,8 +43,9 @@ _NAMES = {
     "puridiver.learner.verdicts": "Observed",
     "puridiver.memory": "Sampler",
     "puridiver.nets": "Backbone Head Network",
-    "puridiver.options": "Option Options recipe",
+    "puridiver.options": "Option Options",
     "puridiver.plugins": "register",
+    "puridiver.recipes": "recipe",
     "puridiver.runs.config": "RunConfig",
     "puridiver.runs.experiment": "Experiment",
     "puridiver.streams.build": "write_manifest",

@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from puridiver import audit, data, options
+from puridiver import audit, data, recipes
 from puridiver.grid.table import markdown
 from puridiver.memory import Samples
 from puridiver.metrics.audit import list_quality, ranking_quality
@@ -108,7 +108,7 @@ def cross_validated(images: np.ndarray, given: np.ndarray, task: Task, seed: int
     fold = np.random.default_rng(seed).permutation(len(given)) % FOLDS
     probabilities = np.zeros((len(given), 10))
     shape = (images.shape[1], images.shape[2], images.shape[3])
-    chosen = options.resolve("official", shape, {}, {**task.options, "schedule": "cosine"})
+    chosen = recipes.resolve("official", shape, {}, {**task.options, "schedule": "cosine"})
     pixels = torch.from_numpy(images).permute(0, 3, 1, 2).contiguous()  # (N, C, H, W)
     for k in range(FOLDS):
         held = torch.from_numpy(fold == k)

@@ -16,7 +16,7 @@ from torch import Tensor
 from puridiver import plugins
 from puridiver.learner.inputs import Label
 from puridiver.learner.learner import Learner
-from puridiver.learner.verdicts import votes
+from puridiver.learner.verdicts import votes_on_each_other
 from puridiver.nets import choose_network
 from puridiver.runtime.device import choose_runtime
 
@@ -28,7 +28,6 @@ EPOCHS, LEAST_SEEN = (15, 31, 63), 3_840  # end at a learning-rate minimum; samp
 RECIPE = "official"
 BATCH = 64  # samples a learner observes at once
 NEIGHBOURS = 50  # nearest images, by a learner's features, whose labels vote on each sample
-CHUNK = 1024  # samples compared with all others at once: 200 MB for 50,000 samples
 SOFTNESS = 0.1  # a neighbour whose cosine is 0.1 lower counts 1/e as much
 
 Advance = Callable[[int, str], None]  # called with an amount of work done, and the current step
@@ -148,20 +147,7 @@ def predict(learner: Learner, labelled: LabelledSet, order: np.ndarray) -> Predi
     log_p = torch.cat([part.logits.float().log_softmax(dim=1) for part in seen])
     features = torch.cat([part.features.float() for part in seen])
     given = torch.from_numpy(labelled.given).to(features.device)
-    shares = neighbour_votes(features, given, len(labelled.classes), NEIGHBOURS)
+    unit, others = F.normalize(features, dim=1), len(given) - 1
+    shares = votes_on_each_other(unit, given, len(labelled.classes), min(NEIGHBOURS, others), SOFTNESS)
     in_memory = np.isin(np.arange(len(order)), order[learner.memory.samples.arrivals.cpu().numpy()])
     return Predictions(in_memory, log_p.cpu().numpy(), shares.cpu().numpy())
-
-
-def neighbour_votes(features: Tensor, given: Tensor, n_classes: int, n_neighbours: int) -> Tensor:
-    """The share of each class among the labels of the nearest neighbours, closer ones counting more, (N, C).
-
-    `features` are (N, d), `given` (N,) class ids. A sample has no vote on itself.
-    """
-    unit = F.normalize(features.float(), dim=1)
-    found = []
-    for part in torch.arange(len(unit), device=unit.device).split(CHUNK):
-        cosines = unit[part] @ unit.T  # (n, N)
-        cosines[torch.arange(len(part), device=part.device), part] = -torch.inf
-        found.append(votes(cosines, given, n_classes, min(n_neighbours, len(unit) - 1), SOFTNESS))
-    return torch.cat(found)

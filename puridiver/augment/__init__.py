@@ -5,24 +5,10 @@ and GPU. A batch gives the same images as its samples would give one by one.
 """
 
 from puridiver.augment.augmentation import Augmentation, augmentation_for, noisy
-from puridiver.augment.base import Policy
 from puridiver.augment.policies import POLICIES
-from puridiver.augment.views import (
-    crop_flip,
-    crop_flip_view,
-    draw_crop_flip,
-    draw_cutmix_plan,
-    draw_mixup_plan,
-    planned_cut,
-    planned_mix,
-    planned_shares,
-    repeated,
-    to_float,
-    views_at_once,
-)
+from puridiver.augment.views import draw_mixup_plan, planned_mix, repeated, to_float, views_at_once
 
 __all__ = [
-    "POLICIES", "Augmentation", "Policy", "augmentation_for", "crop_flip", "crop_flip_view", "draw_crop_flip",
-    "draw_cutmix_plan", "draw_mixup_plan", "noisy", "planned_cut", "planned_mix", "planned_shares",
-    "repeated", "to_float", "views_at_once",
+    "POLICIES", "Augmentation", "augmentation_for", "draw_mixup_plan", "noisy", "planned_mix", "repeated", "to_float",
+    "views_at_once",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ from puridiver.cli.output import Progress, note, say, say_json, tell
 from puridiver.data.base import DataSource, ImageSet
 from puridiver.data.images import image_batch
 from puridiver.errors import DataError, few
-from puridiver.learner import storage
+from puridiver.learner import saving, storage
 from puridiver.learner.inputs import Label
 from puridiver.learner.learner import Learner
 from puridiver.runtime.device import steady_threads
@@ -100,7 +100,7 @@ def _show(learner: Learner, out: Path, learnt: int, new: list[Label], json: bool
 
 def _check_out(out: Path, learner: Path, force: bool, resume: bool) -> Plan | None:
     """Check --out before the work; with --resume, return the plan of the interrupted call."""
-    storage.check_place(out)
+    saving.check_place(out)
     found = storage.load(out)[0].get(UNDER_WAY) if (out / storage.FILE).exists() else None
     if resume and found is None:
         raise DataError(f"{out} holds nothing that was interrupted: leave --resume out")

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 from puridiver.cli.flags import Json, Opt, Plugins
 from puridiver.cli.output import say, say_json, say_table
 from puridiver.learner.method_check import find_fault
-from puridiver.options import DESCRIPTIONS, RECIPES, declared, owners, recipe
+from puridiver.options import declared, owners
 from puridiver.plugins import FAMILIES, is_own, load_all
+from puridiver.recipes import DESCRIPTIONS, RECIPES, recipe
 
 
 def methods(

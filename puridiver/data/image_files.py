@@ -23,6 +23,7 @@ from puridiver.data.images import decode, look
 from puridiver.data.listing import Listing, list_folder, list_table
 from puridiver.errors import DataError, counted, few
 from puridiver.files import check_json, file_lock, read_json, to_json, write_atomically
+from puridiver.runtime.device import cores
 
 DEFAULT_SIDE = 32
 KEPT_SIDES = range(4, 65)  # px: images that all have one size keep it where both sides are among these
@@ -180,8 +181,7 @@ def _build(place: Path, files: list[tuple[str, str]], size: tuple[int, int] | No
     shutil.rmtree(place, ignore_errors=True)  # damaged, or left by a killed process: we hold the lock
     place.mkdir()
     digest, bad, shape = hashlib.sha256(), {}, _shape(files, size)
-    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with (place / IMAGES).open("wb") as images, ThreadPoolExecutor(min(32, workers)) as pool:
+    with (place / IMAGES).open("wb") as images, ThreadPoolExecutor(min(32, cores())) as pool:
         for start in range(0, len(files), BLOCK):
             on_progress(start, len(files))
             block = files[start : start + BLOCK]

@@ -6,7 +6,7 @@ import io
 import math
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext, suppress
 from typing import Any, BinaryIO
 
@@ -120,17 +120,22 @@ def image_batch(pictures: Iterable[Any], input_shape: tuple[int, ...]) -> np.nda
     if single or not isinstance(pictures, Iterable):
         got = type(pictures).__name__
         raise ValueError(f"pictures should be a list; a single one is a list of one, but got a {got}")
+    named = ((repr(os.fspath(each)) if isinstance(each, str | os.PathLike) else "", each) for each in pictures)
+    return read_each("picture", named, lambda picture: _pixels(picture, shape))
+
+
+def read_each(what: str, named: Iterable[tuple[str, Any]], read: Callable[[Any], np.ndarray]) -> np.ndarray:
+    """What `read` makes of each picture, stacked; a `ValueError` names all that cannot be used, by number and name."""
     found, bad = [], []
-    for number, picture in enumerate(pictures):
+    for number, (name, picture) in enumerate(named):
         try:
-            found.append(_pixels(picture, shape))
+            found.append(read(picture))
         except Exception as error:  # decoders raise nearly everything at damaged bytes
-            name = f" ({os.fspath(picture)!r})" if isinstance(picture, str | os.PathLike) else ""
-            bad.append(f"picture {number}{name}: {in_words(error)}")
+            bad.append(f"{what} {number}{f' ({name})' if name else ''}: {in_words(error)}")
     if bad:
-        raise ValueError(f"{len(bad)} of {len(found) + len(bad)} pictures cannot be used: {few(bad, between='; ')}")
+        raise ValueError(f"{len(bad)} of {len(found) + len(bad)} {what}s cannot be used: {few(bad, between='; ')}")
     if not found:
-        raise ValueError("the batch is empty: pictures should hold at least one")
+        raise ValueError(f"the batch is empty: {what}s should hold at least one")
     return np.stack(found)
 
 

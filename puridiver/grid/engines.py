@@ -30,7 +30,7 @@ from puridiver.runs.config import RunConfig
 from puridiver.runs.experiment import Experiment
 from puridiver.runs.resolve import COMMIT, data_of
 from puridiver.runtime.capture import lane
-from puridiver.runtime.device import choose_runtime
+from puridiver.runtime.device import choose_runtime, cores
 
 ENGINES = ("auto", "lanes", "processes", "ray")
 LANES_ON_GPU = 8
@@ -210,11 +210,6 @@ def run_remotely(job: Job) -> tuple[Result, dict[str, bytes]]:
         result = run_job(job._replace(folder=here), threading.Event())
         kept = sorted(here.rglob("*"), key=lambda path: path.name == runs.SUMMARY)
         return result, {str(path.relative_to(here)): path.read_bytes() for path in kept if path.is_file()}
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def make_engine(

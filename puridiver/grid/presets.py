@@ -10,7 +10,7 @@ from typing import Any
 
 from puridiver.errors import meant
 from puridiver.grid.spec import Column, Grid, Settings, method_of
-from puridiver.options import PUBLISHED
+from puridiver.recipes import PUBLISHED
 
 HAVE_STREAMS = ("cifar10", "cifar100", "webvision", "food101n")  # data of which streams are published
 _FILE = tomllib.loads(Path(__file__).with_name("presets.toml").read_text(encoding="utf-8"))

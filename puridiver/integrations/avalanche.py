@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import torch
@@ -16,7 +15,8 @@ from torch.utils.data import TensorDataset
 from puridiver.augment import to_float
 from puridiver.data.base import DataSource
 from puridiver.learner import Learner
-from puridiver.memory import Moment, Samples
+from puridiver.learner.observation import moment
+from puridiver.memory import Samples
 from puridiver.streams import Stream, StreamManifest
 from puridiver.trainers import Trainer
 
@@ -150,15 +150,10 @@ class PuriDivERPlugin(SupervisedPlugin):
         """Offer what arrived to the memory."""
         assert self._arrived is not None
         (x, y), learner = self._arrived, self.learner
-        generator, trainer = learner.generators["sampler"], learner.trainer
         arrivals = torch.arange(learner.seen, learner.seen + len(x), device=x.device)
         batch = Samples(x, y, arrivals, torch.zeros(len(x), device=x.device), torch.full_like(y, -1))
-        moment = Moment(
-            trainer.models[0], strategy.loss.detach(), len(learner.classes), learner.seen, generator,
-            partial(trainer.strong_view, generator=generator), learner.runtime, learner.seen_of,
-            self._replayed,
-        )  # fmt: skip
-        learner.memory.update(batch, moment, trainer.on_candidates)
+        now = moment(learner, strategy.loss.detach(), self._replayed)
+        learner.memory.update(batch, now, learner.trainer.on_candidates)
         learner.seen += len(x)
         learner.seen_of.update(y.tolist())
         self.model.train()  # the sampler has looked in evaluation mode

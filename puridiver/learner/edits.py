@@ -15,6 +15,7 @@ from torch import Tensor
 from puridiver.errors import few
 from puridiver.learner import inputs
 from puridiver.learner.inputs import Label, SourceId
+from puridiver.learner.observation import moment
 from puridiver.memory import Samples
 from puridiver.runtime.device import learning
 
@@ -105,7 +106,7 @@ class Edits:
             learner.consolidating.abandon("making the memory smaller")
         if learner.seen:
             with learning():
-                learner.memory.resize(places, learner.moment(), learner.trainer.on_candidates)
+                learner.memory.resize(places, moment(learner), learner.trainer.on_candidates)
         else:
             learner.memory.resize(places)
         learner.capacity = places
@@ -166,7 +167,7 @@ class Edits:
         samples = Samples(*map(move, (images, labels, arrivals, notes, labels)))
         with learning():
             for part in samples.split(learner.options.batch_size):
-                learner.memory.update(part, learner.moment(), learner.trainer.on_candidates)
+                learner.memory.update(part, moment(learner), learner.trainer.on_candidates)
 
     def _held(self) -> set[int]:
         return set(self._learner.memory.held().arrivals.tolist())

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,27 +14,23 @@ import torch
 from torch import Tensor, nn
 
 from puridiver import discovery, plugins
-from puridiver.errors import DataError, first_line
-from puridiver.learner import datasets, inputs, storage
+from puridiver.learner import datasets, inputs, observation, saving
 from puridiver.learner.consolidation import Consolidations
 from puridiver.learner.edits import Corrected, Edits
 from puridiver.learner.inputs import Label, SourceId
 from puridiver.learner.lock import FairLock, exclusive
-from puridiver.learner.monitor import Monitor
+from puridiver.learner.monitor import Monitor, status_of
 from puridiver.learner.opinion import AuditRow, audit_rows
 from puridiver.learner.predictor import Predictor, check_finite
 from puridiver.learner.snapshot import Snapshot
-from puridiver.learner.verdicts import Neighbours, NoiseEstimate, Observed, Verdict, judge, judge_again, nothing_known
-from puridiver.memory import SAMPLERS, Moment, Sampler, Samples
+from puridiver.learner.verdicts import Neighbours, NoiseEstimate, Observed
+from puridiver.memory import SAMPLERS, Sampler
 from puridiver.nets import Backbone, Network, as_backbone, choose_network, fine_tuned, is_light
-from puridiver.options import Options, check_reached, choose_methods, resolve
-from puridiver.runtime.device import choose_runtime, learning
-from puridiver.trainers import SET_NAMES, TRAINERS, NoiseHint, Split, StreamBatch, Trainer, TrainerContext, split_memory
+from puridiver.options import Options, check_reached
+from puridiver.recipes import choose_methods, resolve
+from puridiver.runtime.device import choose_runtime
+from puridiver.trainers import TRAINERS, NoiseHint, Split, Trainer, TrainerContext, split_memory
 
-logger = logging.getLogger(__name__)
-
-JUDGED_AGAIN = 512  # arrivals, or as many as the memory holds, after which its labels are judged again
-LARGE = 4  # times the option `batch_size`: a larger stream batch is taken in parts
 NO_CLASS = "the learner knows no class yet: observe a batch first, or name classes"
 
 
@@ -56,7 +49,7 @@ class Learner:
         Names as listed by `puridiver methods`; sampler, trainer and network may be a class of your own
         (`puridiver.register`). Sampler and trainer "auto" go by the network: `sieve` and `verdict` for a light one,
         which the default recipe trains on the stream, else `puridiver` for both. For vectors and for small or grey
-        images some values of a recipe are replaced (`puridiver.options.suited_to`). The network "auto" goes by the
+        images some values of a recipe are replaced (`puridiver.recipes.suited_to`). The network "auto" goes by the
         input, and is a light one on a CPU. The network may also be a module that maps images to features, a `Backbone`,
         or "timm:..." or "hf:...".
     device, precision, graphs
@@ -132,13 +125,13 @@ class Learner:
         self.seen, self.seen_of = 0, Counter[int]()  # samples, and those of each class id
         self.has_said_nan = False  # among its predictions: it has diverged
         # Whoever changes the learner, or reads the live network, holds the lock. Predictions read snapshots.
-        self.lock, self._saving = FairLock(), threading.Lock()
+        self.lock, self.save_lock = FairLock(), threading.Lock()
         self.consolidating, self.edits, self.monitor = Consolidations(self), Edits(self), Monitor(self.runtime)
         self.noise = NoiseEstimate(torch.zeros(0, 0, device=self.runtime.device))
-        self._neighbours = Neighbours()
+        self.neighbours = Neighbours()
         self.class_ids: dict[Label, int] = {}
         if self.classes:
-            self._set_classes(self.classes)
+            self.set_classes(self.classes)
 
     def __repr__(self) -> str:
         kind = "vectors" if len(self.input_shape) == 1 else "images"
@@ -166,7 +159,7 @@ class Learner:
         x = inputs.as_batch(images, self.input_shape)
         given = inputs.as_labels(labels, len(x))
         own_ids = None if ids is None else inputs.as_labels(ids, len(x), "ids")
-        return self.lock.run(self.monitor.timing("observing")(self._observe), x, given, own_ids, judge)
+        return self.lock.run(self.monitor.timing("observing")(observation.observe), self, x, given, own_ids, judge)
 
     def observe_all(self, source: Any, keys: Sequence[str] = datasets.KEYS) -> range:
         """`observe` every item of a torch Dataset or DataLoader or a Hugging Face Dataset, in its order.
@@ -179,91 +172,6 @@ class Learner:
         for images, labels in datasets.batches(source, self.options.stream_batch or self.options.batch_size, keys):
             self.observe(images, labels)
         return range(first, self.seen)
-
-    def _observe(self, images: Tensor, labels: list[Label], ids: list[SourceId] | None, judge: bool) -> Observed:
-        numbers, new = inputs.class_ids(labels, self.class_ids, self.grow)
-        self.consolidating.abandon("observing")
-        if new:
-            self._set_classes(self.classes + new)
-        first, n_parts = self.seen, -(-len(images) // (LARGE * self.options.batch_size))
-        verdicts = list[Verdict | None]()
-        with learning():
-            for part, part_numbers in zip(images.tensor_split(n_parts), numbers.tensor_split(n_parts), strict=True):
-                verdicts.append(self._learn(part, part_numbers, judge))
-                self.seen += len(part)
-                self.seen_of.update(part_numbers.tolist())
-                self.predictor.publish(learnt_online=self._trainer.learns_online)
-                period = max(JUDGED_AGAIN, self.capacity)  # so that it costs a pass for each arrival at the most
-                if self.sampler.wants_verdicts and self.seen // period > (self.seen - len(part)) // period:
-                    self._judge_memory()
-        arrivals = range(first, self.seen)
-        if ids is not None:  # not before: if learning fails, the next samples would inherit them
-            self.edits.remember_ids(arrivals, ids)
-        p_right = np.full(len(labels), np.nan, np.float32)
-        suggested = list(labels)
-        if judge:
-            told = [torch.stack([each.p_right, each.suggested]) for each in verdicts if each is not None]
-            p_right, classes = self.runtime.read(torch.cat(told, dim=1)).numpy()
-            for row in np.flatnonzero(np.isfinite(p_right)):
-                suggested[row] = self.classes[int(classes[row])]
-        return Observed(arrivals, p_right, suggested)
-
-    def _learn(self, images: Tensor, numbers: Tensor, wanted: bool) -> Verdict | None:
-        """Train on a stream batch and offer it to the memory; returns the verdict on it from before that, if wanted."""
-        options, trainer, memory, generator = self.options, self._trainer, self.memory, self.generators["sampler"]
-        x, y = self.as_samples(self.runtime.move(images)), self.runtime.move(numbers)
-        # BatchNorm has no statistics of one: memory samples join a single image before any consolidation.
-        replays = options.replay == "always" or (
-            options.replay == "after_first_consolidation" and (self.consolidating.count > 0 or len(x) == 1)
-        )
-        replayed = None
-        if replays and len(memory.samples) and trainer.learns_online and trainer.replay_size:
-            replayed = memory.replay(trainer.replay_size, trainer.replay_view, generator, trainer.replay_ahead)
-        full = len(memory.samples) == memory.capacity
-        freeze = options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and full
-        refines = options.online_targets == "verdict"
-        verdict = self._verdict(x, y, numbers, wanted or refines or self.sampler.wants_verdicts)
-        targets = verdict.targets(trainer.one_hot(y), self.monitor.agreement) if verdict and refines else None
-        loss = trainer.observe(StreamBatch(x, y, replayed, freeze, targets))
-        self.monitor.note(loss, verdict, y)
-        if trainer.fills_memory:
-            arrivals = torch.arange(self.seen, self.seen + len(x), device=x.device)
-            own = torch.zeros(len(x), device=x.device), torch.full_like(y, -1), trainer.vectors
-            moment = self.moment(
-                loss, None if replayed is None else replayed.arrivals, verdict.p_right if verdict else None
-            )
-            memory.update(Samples(x, y, arrivals, *own), moment, trainer.on_candidates)
-        return verdict
-
-    def _verdict(self, x: Tensor, y: Tensor, numbers: Tensor, wanted: bool) -> Verdict | None:
-        """What is known of the arriving labels; None if nobody wants to know."""
-        predicted, n_seen = self.predictor.judge(x, y, wanted), sum(n > 0 for n in self.seen_of.values())
-        if not wanted:
-            return None
-        if predicted is None or n_seen < 2:
-            return nothing_known(y, len(self.classes))
-        if not (self._trainer.learns_online or self.consolidations):
-            predicted = torch.full_like(predicted, torch.nan)
-        known = self.runtime.move(torch.tensor([self.seen_of[number] > 0 for number in numbers.tolist()]))
-        return judge(x, y, predicted, self.memory.held(), known, n_seen, self.noise, self._neighbours)
-
-    def _judge_memory(self) -> None:
-        """Tell the sampler how likely the labels that it holds are right, by what the learner knows now."""
-        held, n_seen = self.memory.samples, sum(n > 0 for n in self.seen_of.values())
-        if len(held) > 1 and n_seen > 1:
-            p_right = judge_again(self.predictor.predict(held.images)[0], held, n_seen, self.noise)
-            self.memory.samples = replace(held, notes=self.sampler.judged_again(held, p_right))
-
-    def moment(
-        self, loss: Tensor | None = None, replayed: Tensor | None = None, p_right: Tensor | None = None
-    ) -> Moment:
-        """What a sampler is told: with the loss of the batch that has arrived, or else that of the last ones."""
-        trainer, generator = self.trainer, self.generators["sampler"]
-        return Moment(
-            trainer.models[0], self.monitor.loss if loss is None else loss, len(self.classes), self.seen, generator,
-            partial(trainer.strong_view, generator=generator), self.runtime, self.seen_of,
-            replayed, p_right,
-        )  # fmt: skip
 
     def consolidate(self, epochs: int | None = None, on_epoch: Callable[[int], None] | None = None) -> None:
         """Train on the memory for some epochs (by default the recipe's); `on_epoch` is called after each.
@@ -303,13 +211,12 @@ class Learner:
         x = inputs.as_batch(images, self.input_shape)
         if not self.classes:
             raise ValueError(NO_CLASS)
+        moved = self.runtime.move(x)
         if live or self.predictor.needs_lock:
-            moved = self.runtime.move(x)
             p, labels = self.lock.run(lambda: self.predictor.predict(self.as_samples(moved), live))
-            found = self.runtime.read(p.float()).numpy()
         else:
-            p, labels = self.predictor.predict(self.as_samples(x.cpu()))
-            found = p.float().numpy()
+            p, labels = self.predictor.predict(self.as_samples(moved))
+        found = self.runtime.read(p.float()).numpy()
         if not np.isfinite(found).all():
             self.has_said_nan = True
         return found, labels
@@ -394,21 +301,7 @@ class Learner:
 
         It takes no lock, so it answers during a consolidation; while a batch is learnt it may tell only a part of it.
         """
-        held, begun = self.memory.held(), self.consolidating.begun
-        counts, sets = Counter(held.labels.tolist()), self.trainer.sets if self.classes else None
-        return {
-            "samples_seen": self.seen,
-            "classes": [
-                {"label": label, "seen": self.seen_of[k], "held": counts[k]} for k, label in enumerate(self.classes)
-            ],
-            "memory": {"held": len(held), "checked": int(held.checked.sum()), "capacity": self.capacity},
-            "consolidations": self.consolidations,
-            "consolidation": begun._asdict() if begun else None,
-            "sets": dict(zip(SET_NAMES, sets.sizes(), strict=True)) if sets else None,  # of the last memory epoch
-            "diverged": self.has_said_nan,
-            "pending": len(self.edits.pending),  # corrections and removals that wait for the end of a consolidation
-            **self.monitor.figures(),
-        }
+        return status_of(self)
 
     @property
     def consolidations(self) -> int:
@@ -428,19 +321,12 @@ class Learner:
 
         Between observations, or between two epochs of a `consolidation`.
         """
-        place = Path(folder)
-        storage.check_place(place)
-        with self._saving:  # so that an older state never replaces a newer one
-            frozen = self.lock.run(lambda: storage.freeze(*self.state()))
-            weights = [value for name, value in frozen[1].items() if name.startswith("trainer.network")]
-            if not all(bool(value.isfinite().all()) for value in weights):
-                logger.warning("the learner saved to %s has diverged: its weights are not finite", place)
-            return storage.write(place, frozen)  # the disk takes its time: others need not wait for it
+        return saving.save(self, Path(folder))
 
     @exclusive
     def __reduce__(self) -> tuple[Any, ...]:
         """For `copy.deepcopy` and `pickle`: what `save` would write."""
-        return Learner._restore, (*self.state(), str(self.runtime.device), self.backbone)
+        return saving.made_again, (Learner, *self.state(), str(self.runtime.device), self.backbone)
 
     @classmethod
     def load(
@@ -456,28 +342,9 @@ class Learner:
         A save does not hold the backbone that a learner was made with: give it again as `network`, unless it was named.
         A `DataError` names what is missing, damaged or does not fit in the save.
         """
-        settings, tensors = storage.read_learner(Path(folder), grow)
-        backbone = storage.given_backbone(settings, network, folder)
-        choose_runtime(device)  # a device that is not there is no fault of the save
-        try:
-            learner = cls._restore(settings, tensors, device, backbone)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, OverflowError) as error:
-            why = f"it lacks {error}" if isinstance(error, KeyError) else first_line(error)
-            raise DataError(f"{folder} does not hold a whole learner of this version: {why}") from error
-        if memory is not None:
-            learner.resize(memory)
-        return learner
+        return saving.load(cls, Path(folder), device, grow, memory, network)
 
-    @classmethod
-    def _restore(
-        cls, settings: dict[str, Any], tensors: dict[str, Tensor], device: str, backbone: Backbone | None = None
-    ) -> Learner:
-        learner = cls(**storage.arguments(settings, device) | ({"network": backbone} if backbone else {}))
-        learner.grow = settings["grow"]
-        learner.load_state(settings, tensors)
-        return learner
-
-    state, load_state = exclusive(storage.state_of), exclusive(storage.restore)
+    state, load_state = exclusive(saving.state_of), exclusive(saving.restore)
 
     # Inside ----------------------------------------------------------------------------------------------------
 
@@ -498,8 +365,8 @@ class Learner:
         found = inputs.channels_first(batch)  # on the device, where the turn costs nothing
         return self.backbone.features(found) if self.backbone and self.backbone.is_frozen else found
 
-    def _set_classes(self, classes: list[Label]) -> None:
-        """Make the trainer, or let it grow."""
+    def set_classes(self, classes: list[Label]) -> None:
+        """Make the trainer, or let it grow; the caller holds the lock."""
         if not self.class_ids:
             shape, generator, runtime = self.sample_shape, self.generators["trainer"], self.runtime
             context = TrainerContext(self.options, self._network, len(classes), shape, runtime, generator, self.hint)

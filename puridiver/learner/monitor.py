@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,6 +14,10 @@ from torch import Tensor
 
 from puridiver.learner.verdicts import Verdict
 from puridiver.runtime.device import Runtime
+from puridiver.trainers import SET_NAMES
+
+if TYPE_CHECKING:
+    from puridiver.learner.learner import Learner
 
 WINDOW = 1000  # samples for which figures count, about: older ones fade
 FIGURES = ("samples", "loss", "judged", "doubt", "predicted", "agreed")  # decayed sums
@@ -77,3 +82,22 @@ class Monitor:
         if sums.shape != self.sums.shape or sums.dtype != self.sums.dtype:
             raise ValueError(f"monitor.sums should be float64 {tuple(self.sums.shape)}, but is {tuple(sums.shape)}")
         self.sums = sums
+
+
+def status_of(learner: Learner) -> dict[str, Any]:
+    """What `Learner.status` says."""
+    held, begun = learner.memory.held(), learner.consolidating.begun
+    counts, sets = Counter(held.labels.tolist()), learner.trainer.sets if learner.classes else None
+    return {
+        "samples_seen": learner.seen,
+        "classes": [
+            {"label": label, "seen": learner.seen_of[k], "held": counts[k]} for k, label in enumerate(learner.classes)
+        ],
+        "memory": {"held": len(held), "checked": int(held.checked.sum()), "capacity": learner.capacity},
+        "consolidations": learner.consolidations,
+        "consolidation": begun._asdict() if begun else None,
+        "sets": dict(zip(SET_NAMES, sets.sizes(), strict=True)) if sets else None,  # of the last memory epoch
+        "diverged": learner.has_said_nan,
+        "pending": len(learner.edits.pending),  # corrections and removals that wait for the end of a consolidation
+        **learner.monitor.figures(),
+    }

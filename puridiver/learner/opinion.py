@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import torch
-
 from puridiver.learner.inputs import Label, SourceId
 from puridiver.memory import Samples
 from puridiver.trainers import SET_NAMES, Split
@@ -29,7 +27,7 @@ class AuditRow:
 
 def audit_rows(samples: Samples, split: Split, classes: Sequence[Label], ids: Mapping[int, SourceId]) -> list[AuditRow]:
     """A row for each sample of a divided memory: first those with another suggested label, each by `p_correct`."""
-    suggested = torch.where(split.clean, samples.labels, split.p_model.argmax(dim=1))
+    suggested = split.suggested(samples.labels)
     columns = (samples.arrivals, samples.labels, split.p_clean, suggested, split.codes(), samples.checked)
     rows = [
         AuditRow(arrival, classes[given], p, classes[better], SET_NAMES[code], checked, ids.get(arrival))

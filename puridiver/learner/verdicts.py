@@ -22,7 +22,7 @@ NO_TRUST, FULL_TRUST = 0.3, 0.6  # agreement with arriving labels below and abov
 PRIOR, MEMORY = 30.0, 500.0  # labels of a class that this counts for; labels of the stream that are remembered, about
 NEIGHBOURS, SOFTNESS = 20, 0.05  # that vote, and the difference in cosine that makes a vote e times as heavy
 MOST_CONFUSED = 1_000  # classes up to which the noise is estimated: its matrix grows with their square
-AT_ONCE = 1_024  # held samples that are compared with all others at a time
+AT_ONCE = 1_024  # samples that are compared with all others at a time: 200 MB for 50,000 samples
 SIDE = 16  # pixels at most to which images are averaged before they are compared
 
 
@@ -112,12 +112,9 @@ def judge_again(predicted: Tensor, held: Samples, n_seen: int, noise: NoiseEstim
 
     The estimate of the noise learns nothing from it: the network has learnt these labels.
     """
-    n_classes, unit = predicted.shape[1], unit_pixels(held.images)
-    others = []
-    for rows in torch.arange(len(held), device=unit.device).split(AT_ONCE):
-        cosines = (unit[rows] @ unit.T).scatter_(1, rows[:, None], -torch.inf)  # none votes on itself
-        others.append(votes(cosines, held.labels, n_classes, NEIGHBOURS, SOFTNESS))
-    said = (predicted + torch.cat(others)) / 2
+    n_classes = predicted.shape[1]
+    others = votes_on_each_other(unit_pixels(held.images), held.labels, n_classes, NEIGHBOURS, SOFTNESS)
+    said = (predicted + others) / 2
     found = posterior(said, noise.likelihoods(held.labels, n_classes, n_seen))
     return found.gather(1, held.labels[:, None]).squeeze(1)
 
@@ -175,6 +172,15 @@ def votes(cosines: Tensor, labels: Tensor, n_classes: int, n_neighbours: int, so
     nearest = cosines.topk(min(n_neighbours, cosines.shape[1]), dim=1)
     weights = (nearest.values / softness).softmax(dim=1)
     return cosines.new_zeros(len(cosines), n_classes).scatter_add_(1, labels[nearest.indices], weights)
+
+
+def votes_on_each_other(unit: Tensor, labels: Tensor, n_classes: int, n_neighbours: int, softness: float) -> Tensor:
+    """The `votes` on each sample of all others, (N, C), by vectors of length 1, (N, d), and class ids, (N,)."""
+    found = []
+    for rows in torch.arange(len(unit), device=unit.device).split(AT_ONCE):
+        cosines = (unit[rows] @ unit.T).scatter_(1, rows[:, None], -torch.inf)  # none votes on itself
+        found.append(votes(cosines, labels, n_classes, n_neighbours, softness))
+    return torch.cat(found)
 
 
 def pixel_votes(images: Tensor, known: Tensor, labels: Tensor, n_classes: int) -> Tensor:

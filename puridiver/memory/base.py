@@ -157,13 +157,12 @@ class Memory:
             first = first.joined(samples)
         return first
 
-    def correct(self, labels: Mapping[int, int | None]) -> int:
-        """Give held samples the class ids that a person found, by arrival; returns how many were held.
+    def correct(self, labels: Mapping[int, int | None]) -> None:
+        """Give held samples the class ids that a person found, by arrival.
 
         None takes a correction back: the sample gets the class id that it came with.
         """
         self.replay_stock = []  # drawn with the old labels
-        n_held = 0
         for name in self.parts:
             old: Samples = getattr(self, name)
             now, came_with = old.labels.tolist(), old.came_with.tolist()
@@ -171,10 +170,8 @@ class Memory:
                 if arrival in labels:
                     first, new = came_with[row] if came_with[row] >= 0 else now[row], labels[arrival]
                     now[row], came_with[row] = (first, -1) if new is None else (new, first)
-                    n_held += 1
             as_tensor = old.labels.new_tensor
             setattr(self, name, replace(old, labels=as_tensor(now), came_with=as_tensor(came_with)))
-        return n_held
 
     def forget(self, arrivals: Collection[int]) -> None:
         """Remove samples by arrival."""

@@ -54,8 +54,8 @@ class MemorySnapshot:
             images = torch.cat(shrunk).to(torch.uint8)
         arrays = {
             "images": images.permute(0, 2, 3, 1), "arrivals": samples.arrivals, "given": samples.labels, "true": true,
-            "suggested": torch.where(split.clean, samples.labels, split.p_model.argmax(dim=1)),
-            "p_correct": split.p_clean, "sets": split.codes().to(torch.uint8),
+            "suggested": split.suggested(samples.labels), "p_correct": split.p_clean,
+            "sets": split.codes().to(torch.uint8),
         }  # fmt: skip
         names = [str(ids.get(arrival, "")) for arrival in samples.arrivals.tolist()]
         return cls(**{name: value.contiguous().cpu().numpy() for name, value in arrays.items()}, names=names)

@@ -15,7 +15,8 @@ from puridiver.nets.base import (
     initialise_afresh,
     without_row,
 )  # fmt: skip
-from puridiver.options import TINY_IMAGE, Options, declare_family
+from puridiver.options import Options, declare_family
+from puridiver.recipes import TINY_IMAGE
 
 __all__ = [
     "NETWORKS", "Backbone", "Head", "Network", "Outputs", "as_backbone", "build_network", "choose_network",

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from puridiver import data, options, plugins
+from puridiver import data, options, plugins, recipes
 from puridiver._version import __version__
 from puridiver.data.base import DataSource
 from puridiver.nets import choose_network, is_backbone, is_light
@@ -65,15 +65,15 @@ def resolve(config: RunConfig, source: DataSource) -> Resolved:
             raise ValueError("diversity is measured by a jointly trained network of the package: leave it out")
         shape, filled["diversity"] = shape[:1], False  # the learner learns from its features, which are vectors
     light = is_backbone(filled["network"]) or is_light(filled["network"])
-    sampler, trainer = options.choose_methods(config.sampler, config.trainer, config.recipe, light)
+    sampler, trainer = recipes.choose_methods(config.sampler, config.trainer, config.recipe, light)
     methods = (("sampler", sampler), ("trainer", trainer), ("network", filled["network"]))
     owners = list(map(" ".join, methods))
     asked = {**config.options, **({} if config.epochs is None else {"epochs": config.epochs})}
     options.check_reached(asked, owners)
     if defaults.get("halve_epochs"):  # as the paper does for the web sets: 256 to 128 (and 255 to 127)
-        defaults["epochs"] = options.resolve(config.recipe, shape, defaults).epochs // 2
+        defaults["epochs"] = recipes.resolve(config.recipe, shape, defaults).epochs // 2
     suits = TRAINERS[trainer].suits if trainer in TRAINERS else {}
-    chosen = options.resolve(config.recipe, shape, defaults, asked, method_defaults=suits, memory=filled["memory"])
+    chosen = recipes.resolve(config.recipe, shape, defaults, asked, method_defaults=suits, memory=filled["memory"])
     return Resolved(chosen, chosen.of(owners), methods, **filled, sampler=sampler, trainer=trainer)
 
 

@@ -182,6 +182,11 @@ def release_freed_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def describe_device(device: torch.device) -> str:
     """A name for result records: the GPU's product name, or the CPU with its thread count."""
     if device.type == "cuda":

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from puridiver.data.images import FORMATS, image_batch, in_words, read_picture
+from puridiver.data.images import FORMATS, image_batch, read_each, read_picture
 from puridiver.errors import few
 from puridiver.learner import inputs
 
@@ -49,9 +49,8 @@ Body = TypeVar("Body", bound=Images)
 
 
 class _InMemory(MultiPartParser):
-    spool_max_size = (
-        1 << 40
-    )  # bodies are limited before: a form needs no temporary file, which a full disk would refuse
+    # Bodies are limited before: a form needs no temporary file, which a full disk would refuse.
+    spool_max_size = 1 << 40
 
 
 def described(body: type[Images]) -> dict[str, Any]:
@@ -59,10 +58,7 @@ def described(body: type[Images]) -> dict[str, Any]:
     json_schema = body.model_json_schema()
     files = {"type": "array", "items": {"type": "string", "format": "binary"}, "maxItems": MOST_IMAGES}
     names = {"type": "array", "items": {"type": "string"}, "maxItems": MOST_IMAGES}
-    fields = dict.fromkeys(body.model_fields, names) | {
-        "images": files,
-        "npy": {"type": "string", "format": "binary"},
-    }
+    fields = dict.fromkeys(body.model_fields, names) | {"images": files, "npy": {"type": "string", "format": "binary"}}
     form = {"type": "object", "properties": fields, "required": json_schema.get("required", [])}
     kinds = {"application/json": {"schema": json_schema}, "multipart/form-data": {"schema": form}}
     return {"requestBody": {"required": True, "content": kinds}}
@@ -120,18 +116,21 @@ def _from_form(parts: list[tuple[str, str | bytes, str]], kind: type[Body], shap
 
 def _from_json(content: bytes, kind: type[Body], shape: Any) -> tuple[Body, np.ndarray]:
     fields = kind.model_validate_json(content)
-    files = (
-        None if fields.images is None else [(_base64(each, f"image {k}"), "") for k, each in enumerate(fields.images)]
-    )
+    files = None if fields.images is None else _files(fields.images)
     return fields, _pixels(files, None if fields.npy is None else _base64(fields.npy, "npy"), shape)
 
 
 def from_base64(images: list[str], shape: tuple[int, ...]) -> np.ndarray:
     """Files of one image each as pixels, uint8 (N, H, W, C), or of one vector each, float32 (N, d)."""
-    found = _pixels([(_base64(each, f"image {k}"), "") for k, each in enumerate(images)], None, shape)
+    found = _pixels(_files(images), None, shape)
     if len(found) != len(images):
         raise ValueError(f"each image should be one vector, but {len(images)} hold {len(found)}")
     return found
+
+
+def _files(images: list[str]) -> list[tuple[bytes, str]]:
+    """Images that came as base64: their bytes, and no name."""
+    return [(_base64(each, f"image {number}"), "") for number, each in enumerate(images)]
 
 
 def _base64(text: str, what: str) -> bytes:
@@ -148,17 +147,8 @@ def _pixels(files: Sequence[tuple[bytes, str]] | None, npy: bytes | None, shape:
         return _vectors([content for content, _ in files or ()] if npy is None else [npy], shape)
     if npy is not None:
         return _from_array(read_npy(npy), shape)
-    found, bad = [], []
-    for number, (content, name) in enumerate(files or ()):
-        try:
-            found.append(_decoded(content, shape))
-        except Exception as error:  # decoders raise nearly everything at damaged bytes
-            bad.append(f"image {number}{f' ({name!r:.80})' if name else ''}: {in_words(error)}")
-    if bad:
-        raise ValueError(f"{len(bad)} of {len(found) + len(bad)} images cannot be used: {few(bad, between='; ')}")
-    if not found:
-        raise ValueError("the batch is empty: images should hold at least one")
-    return np.stack(found)
+    named = ((name and f"{name!r:.80}", content) for content, name in files or ())
+    return read_each("image", named, lambda content: _decoded(content, shape))
 
 
 def _from_array(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -193,10 +183,8 @@ def read_npy(content: bytes) -> np.ndarray:
     file = io.BytesIO(content)
     try:
         version = np.lib.format.read_magic(file)
-        read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[
-            version
-        ]
-        shape, fortran, dtype = read_header(file)
+        readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, fortran, dtype = readers[version](file)
     except (ValueError, KeyError, SyntaxError, RecursionError, MemoryError) as error:
         raise ValueError(f"npy is not a .npy file of version 1 or 2: {error!s:.100}") from error
     if dtype.hasobject or dtype.kind not in "uf":

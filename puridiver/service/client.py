@@ -84,10 +84,9 @@ class Client:
         """
         if isinstance(images, np.ndarray):
             images = [_npy(image) for image in images]
-        name, files = (
-            "id" if by_id else "arrival",
-            [None] * len(labels) if images is None else _images(images)["images"],
-        )
+        name, files = "id" if by_id else "arrival", [None] * len(labels)
+        if images is not None:
+            files = _images(images)["images"]
         rows = zip(labels.items(), files, strict=True)
         body = {"corrections": [{name: sample, "label": label, "image": image} for (sample, label), image in rows]}
         return self._change(f"/corrections?wait={wait}", body)

@@ -2,7 +2,9 @@
 
 from puridiver.discovery import members
 from puridiver.options import declare_family
-from puridiver.trainers.base import NoiseHint, StreamBatch, Trainer, TrainerContext
+from puridiver.trainers.base import Trainer, TrainerContext
+from puridiver.trainers.hint import NoiseHint
+from puridiver.trainers.online import StreamBatch
 from puridiver.trainers.plain import LossTrainer
 from puridiver.trainers.split import SET_NAMES, Sets, Split, split_memory
 

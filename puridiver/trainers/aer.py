@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from puridiver.options import Option
-from puridiver.trainers.base import StreamBatch, TrainerContext
+from puridiver.trainers.base import TrainerContext
 from puridiver.trainers.er_ace import AsymmetricReplay
+from puridiver.trainers.online import StreamBatch
 
 
 class AlternateReplay(AsymmetricReplay):

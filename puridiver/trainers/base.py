@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from itertools import count
-from numbers import Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -22,27 +21,12 @@ from puridiver.runtime.device import Runtime
 from puridiver.runtime.model import OptimiserMaker, TrainableModel, sgd
 from puridiver.runtime.plans import Buffers, PlanRunner, captured
 from puridiver.trainers.batches import in_batches
+from puridiver.trainers.hint import NoiseHint
+from puridiver.trainers.online import Learnt, OnlineBatch, OnlinePlans, StreamBatch
 from puridiver.trainers.schedule import SCHEDULES
 from puridiver.trainers.split import Sets
 
-PLANS_AT_ONCE = 16  # online steps for which all that is random is drawn at once
-
 BASELINE_WARMUP = Option(10, "plain epochs at the start of each consolidation", low=0)
-
-
-@dataclass(frozen=True)
-class NoiseHint:
-    """What a user may tell a trainer about the noise: its kind ("sym" or "asym") and its rate. Never needed."""
-
-    kind: str
-    rate: float
-
-    def __post_init__(self) -> None:
-        if self.kind not in ("none", "sym", "asym") or not isinstance(self.rate, Real) or not 0 <= self.rate < 1:
-            raise ValueError(
-                f"a hint should be none, sym or asym with a rate in [0, 1), but got {self.kind!r}, {self.rate}"
-            )
-        object.__setattr__(self, "rate", float(self.rate))  # also a NumPy number, which could not be saved
 
 
 @dataclass(frozen=True)
@@ -56,32 +40,6 @@ class TrainerContext:
     runtime: Runtime
     generator: torch.Generator  # on the CPU: initial weights, augmentation, order of batches
     hint: NoiseHint | None = None
-
-
-class StreamBatch(NamedTuple):
-    """A batch of the stream, and the memory samples that join it."""
-
-    images: Tensor  # uint8 (N, C, H, W), or vectors
-    labels: Tensor  # (N,): class ids
-    replay: Samples | None = None  # augmented already
-    freeze_norm: bool = False  # BatchNorm goes by its running statistics
-    targets: Tensor | None = None  # (N, C): what the batch teaches instead of its labels
-
-
-class OnlineBatch(NamedTuple):
-    """What one online step learns from: the stream's samples, then the replayed ones."""
-
-    images: Tensor  # uint8 (N, C, H, W)
-    targets: Tensor  # (N, C): shares of classes
-    n_stream: int
-    vectors: Tensor  # (R, d): those that replayed samples were kept with; (0, 0) without any
-
-
-class Learnt(NamedTuple):
-    """What an online step tells."""
-
-    loss: Tensor  # (): the batch's cross-entropy, Eq. 3
-    logits: Tensor  # (N, C): of the training pass
 
 
 class Trainer(ABC):
@@ -116,7 +74,7 @@ class Trainer(ABC):
         self.buffers = Buffers()
         self._runners: dict[str, PlanRunner] = {}
         self._run_online = captured(self.runtime, self._online_step, *self.models, copies=True)
-        self._online_plans: Tensor | None = None
+        self._online_plans = OnlinePlans(o, self.augmentation, self.generator)
         self._view_stock: list[Tensor] = []
         self._epochs_left = 0
         self.vectors: Tensor | None = None  # to be kept with the samples that were observed last, (B, d)
@@ -143,47 +101,26 @@ class Trainer(ABC):
         learnt: list[Learnt] = []
         for _ in range(self.options.online_steps):
             for k in range(self.n_networks):
-                plan = self.runtime.move(self._next_online_plan(len(images), n_stream))
+                plan = self.runtime.move(self._online_plans.next(len(images), n_stream))
                 learnt.append(self._run_online(images, targets, vectors, plan, k, train_norm, n_stream))
         first = learnt[0]  # before this step the batch was new
         self.vectors = self.to_keep(targets[:n_stream], first.logits[:n_stream])
         return first.loss if alone is None else alone
-
-    def _next_online_plan(self, n: int, n_stream: int) -> Tensor:
-        """What is random about one online step, from a stock: small draws cost a host more than they should."""
-        o, stock = self.options, self._online_plans
-        mixing = n + self.augmentation.mixing_width
-        if stock is None or not len(stock) or stock.shape[1] != mixing + 3 * n * o.online_crop_flip:
-            stock = self.mixing_plan(PLANS_AT_ONCE, n, o.online_cutmix)
-            if o.online_crop_flip:
-                moves = augment.draw_crop_flip(PLANS_AT_ONCE * n, o.crop_padding, o.flip, self.generator)
-                stock = torch.cat([stock, *moves.view(3, PLANS_AT_ONCE, n)], dim=1)
-        plan, self._online_plans = stock[0], stock[1:]
-        if o.online_crop_flip:  # leave replayed samples as they are: their views have moved
-            moves = plan[mixing:].view(3, n)
-            moves[:2, n_stream:], moves[2, n_stream:] = o.crop_padding, 0
-        return plan
 
     def _online_step(
         self, images: Tensor, targets: Tensor, vectors: Tensor, plan: Tensor, network: int, train_norm: bool,
         n_stream: int,
     ) -> Learnt:  # fmt: skip
         """One step on a batch; it tells the cross-entropy for Eq. 3, whatever loss it learns by."""
-        n, model = len(images), self.models[network]
-        mixing = n + self.augmentation.mixing_width
-        if self.options.online_crop_flip:
-            images = augment.crop_flip(images, plan[mixing:].view(3, n), self.options.crop_padding)
-        if self.options.online_cutmix:
-            images, targets = self.mixed(images, targets, plan[:mixing])
-        batch = OnlineBatch(images, targets, n_stream, vectors)
-        calls = count()  # all of them see the same weights
+        model, calls = self.models[network], count()  # all calls see the same weights
+        batch = OnlineBatch(*self._online_plans.applied(plan, images, targets), n_stream, vectors)
 
         def logits_of(part: Tensor) -> Tensor:
             return model.logits(part, train_norm and len(part) > 1, renew=next(calls) == 0)
 
         loss, logits = self.online_loss(batch, logits_of)
         model.step(loss)
-        return Learnt(soft_cross_entropy(logits.detach(), targets).mean(), logits.detach())
+        return Learnt(soft_cross_entropy(logits.detach(), batch.targets).mean(), logits.detach())
 
     def consolidate(self, memory: Samples, epochs: int, start: int = 0) -> Generator[int, None, None]:
         """Train on the memory, yielding after every epoch, with a fresh optimiser at the start and afterwards.
@@ -314,16 +251,6 @@ class Trainer(ABC):
         """Draws of CutMix (of Mixup for vectors) for many batches of n."""
         return self.augmentation.mixing_plan(steps, n, probability, self.generator)
 
-    def mixed(self, images: Tensor, targets: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
-        """Images and soft targets, mixed by one row of a `mixing_plan`."""
-        return self.augmentation.mix(images, row), self.augmentation.share(targets, row)
-
-    def plain_plans(self, n: int) -> Iterator[tuple[Tensor, int]]:
-        """Batches of n rows in random order with a draw of mixing for each: plans, and how many rows a step takes."""
-        for rows in self.batch_parts(n):
-            steps, size = rows.shape
-            yield torch.cat([rows, self.mixing_plan(steps, size, self.options.cutmix)], dim=1), size
-
     def plain_epoch(
         self, memory: Samples, targets: Tensor | None = None, network: int = 0, entropy_weight: float = 0.0
     ) -> None:
@@ -349,12 +276,14 @@ class Trainer(ABC):
         """`step(row, n, *static)` over the memory in batches of n, captured; `mixed_batch` gives its images."""
         self.buffers.put("views", self.next_memory_view(memory))
         self.buffers.put("targets", self.memory_targets(memory) if targets is None else targets)
-        for plan, n in self.plain_plans(len(memory)):
-            self.run_plan(step, plan, n, *static)
+        for rows in self.batch_parts(len(memory)):
+            steps, n = rows.shape
+            self.run_plan(step, torch.cat([rows, self.mixing_plan(steps, n, self.options.cutmix)], dim=1), n, *static)
 
     def mixed_batch(self, row: Tensor, n: int) -> tuple[Tensor, Tensor]:
         """Images and targets of a step of `run_epoch`, mixed."""
-        return self.mixed(self.buffers["views"][row[:n]], self.buffers["targets"][row[:n]], row[n:])
+        images, targets = self.buffers["views"][row[:n]], self.buffers["targets"][row[:n]]
+        return self.augmentation.mix(images, row[n:]), self.augmentation.share(targets, row[n:])
 
     def run_plan(self, step: Callable[..., None], plan: Tensor, *static: object) -> None:
         """`step(row, *static)` for each row of a plan, by the `PlanRunner` of the step."""
@@ -382,8 +311,8 @@ class Trainer(ABC):
         tensors: dict[str, Tensor] = {}
         for k, model in enumerate(self.models):
             tensors |= model.state(k)
-        if self._online_plans is not None and len(self._online_plans):
-            tensors["online_plans"] = self._online_plans
+        if self._online_plans.stock is not None and len(self._online_plans.stock):
+            tensors["online_plans"] = self._online_plans.stock
         if self._view_stock:
             tensors["view_stock"] = torch.stack(self._view_stock)
         tensors |= {name: self.buffers[name] for name in self.saved_buffers if name in self.buffers}
@@ -394,9 +323,7 @@ class Trainer(ABC):
     def load_state(self, tensors: dict[str, Tensor]) -> None:
         for k, model in enumerate(self.models):
             model.load_state(k, tensors)
-        self._online_plans = tensors.get("online_plans")
-        if self._online_plans is not None and (self._online_plans.ndim != 2 or self._online_plans.dtype != torch.int64):
-            raise ValueError(f"online_plans should be int64 (plans, width), but is {tuple(self._online_plans.shape)}")
+        self._online_plans.load(tensors.get("online_plans"))
         stock = tensors.get("view_stock")
         self._view_stock = [] if stock is None else list(self.runtime.move(stock).unbind())
         for name in self.saved_buffers:

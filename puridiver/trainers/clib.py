@@ -10,8 +10,9 @@ from torch import Tensor
 
 from puridiver.memory import Samples
 from puridiver.options import Option
-from puridiver.trainers.base import StreamBatch, TrainerContext
+from puridiver.trainers.base import TrainerContext
 from puridiver.trainers.er import ExperienceReplay
+from puridiver.trainers.online import StreamBatch
 
 
 @dataclass

@@ -6,11 +6,12 @@ import torch
 from torch import Tensor
 
 from puridiver import augment
-from puridiver.equations import purified, soft_cross_entropy
+from puridiver.equations import purified
 from puridiver.memory import Samples
 from puridiver.options import Option
-from puridiver.trainers.base import StreamBatch, Trainer
-from puridiver.trainers.dividemix import SMALLEST_SET, DivideMix, prior_penalty, ramp, sharpen
+from puridiver.trainers.base import Trainer
+from puridiver.trainers.dividemix import SMALLEST_SET, DivideMix, mixmatch_loss, mixmatch_plans, ramp, sharpen
+from puridiver.trainers.online import StreamBatch
 
 LABELLED_EPOCHS = 5  # before the unlabelled loss begins to grow
 
@@ -59,12 +60,8 @@ class SemiSupervised(Trainer):
         self.buffers.put("targets", self.one_hot(memory.labels))
         weight = ramp(epoch, LABELLED_EPOCHS, self.options.ramp_epochs, self.options.cnll_unlabelled_weight)
         self.buffers.put("weight", torch.full((), weight, device=self.runtime.device))
-        n_u = min(self.options.batch_size, len(unlabelled))
-        for rows in self.batch_parts(len(labelled)):
-            steps, n_x = rows.shape
-            others = torch.rand(steps, len(unlabelled), generator=self.generator).argsort(dim=1)[:, :n_u]
-            mixup = augment.draw_mixup_plan(steps, 2 * (n_x + n_u), self.options.mixup_alpha, self.generator)
-            self.run_plan(self._mixed_step, torch.cat([labelled[rows], unlabelled[others], mixup], dim=1), n_x, n_u)
+        for plan, n_x, n_u in mixmatch_plans(self, labelled, unlabelled):
+            self.run_plan(self._mixed_step, plan, n_x, n_u)
 
     def _mixed_step(self, row: Tensor, n_x: int, n_u: int) -> None:
         x, u, mixup = row[:n_x], row[n_x : n_x + n_u], row[n_x + n_u :]
@@ -77,6 +74,4 @@ class SemiSupervised(Trainer):
         ]
         logits = model.logits(augment.planned_mix(augment.to_float(torch.cat(views)), mixup))
         targets = augment.planned_mix(torch.cat([given, given, guess, guess]), mixup)
-        l_x = soft_cross_entropy(logits[: 2 * n_x], targets[: 2 * n_x]).mean()
-        l_u = (logits[2 * n_x :].softmax(dim=1) - targets[2 * n_x :]).square().mean()
-        model.step(l_x + self.buffers["weight"] * l_u + prior_penalty(logits.softmax(dim=1)))
+        model.step(mixmatch_loss(logits, targets, 2 * n_x, self.buffers["weight"]))

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from puridiver.equations import soft_cross_entropy
 from puridiver.options import Option
-from puridiver.trainers.base import OnlineBatch
 from puridiver.trainers.er import ExperienceReplay
+from puridiver.trainers.online import OnlineBatch
 
 
 def logit_distance(logits: Tensor, kept: Tensor) -> Tensor:

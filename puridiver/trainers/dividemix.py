@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 import torch.nn.functional as F
@@ -34,6 +34,24 @@ def prior_penalty(p: Tensor) -> Tensor:
     """KL divergence of the mean prediction from the uniform prior: keeps all classes alive."""
     prior = 1 / p.shape[1]
     return (prior * (prior / p.mean(dim=0).clamp(min=1e-12)).log()).sum()
+
+
+def mixmatch_plans(trainer: Trainer, labelled: Tensor, unlabelled: Tensor) -> Iterator[tuple[Tensor, int, int]]:
+    """Plans of the steps of an epoch on these rows, and how many labelled and unlabelled rows a step takes."""
+    o, generator = trainer.options, trainer.generator
+    n_u = min(o.batch_size, len(unlabelled))
+    for rows in trainer.batch_parts(len(labelled)):
+        steps, n_x = rows.shape
+        others = torch.rand(steps, len(unlabelled), generator=generator).argsort(dim=1)[:, :n_u]
+        mixup = augment.draw_mixup_plan(steps, 2 * (n_x + n_u), o.mixup_alpha, generator)
+        yield torch.cat([labelled[rows], unlabelled[others], mixup], dim=1), n_x, n_u
+
+
+def mixmatch_loss(logits: Tensor, targets: Tensor, n_labelled: int, weight: Tensor) -> Tensor:
+    """Cross-entropy of the labelled samples, which come first; the others' squared errors, weighed; the prior, ()."""
+    l_x = soft_cross_entropy(logits[:n_labelled], targets[:n_labelled]).mean()
+    l_u = (logits[n_labelled:].softmax(dim=1) - targets[n_labelled:]).square().mean()
+    return l_x + weight * l_u + prior_penalty(logits.softmax(dim=1))
 
 
 class DivideMix(Trainer):
@@ -89,23 +107,15 @@ class DivideMix(Trainer):
         self.buffers.put("labels", memory.labels)
         self.buffers.put("p_clean", p_clean)
         self.buffers.put("weight", torch.full((), weight, device=self.runtime.device))
-        n_u = min(self.options.batch_size, len(unlabelled))
-        for rows in self.batch_parts(len(labelled)):
-            steps, n_x = rows.shape
-            others = torch.rand(steps, len(unlabelled), generator=self.generator).argsort(dim=1)[:, :n_u]
-            mixup = augment.draw_mixup_plan(steps, 2 * (n_x + n_u), self.options.mixup_alpha, self.generator)
-            plan = torch.cat([labelled[rows], unlabelled[others], mixup], dim=1)
+        for plan, n_x, n_u in mixmatch_plans(self, labelled, unlabelled):
             self.run_plan(self._mixmatch_step, plan, network, n_x, n_u)
 
     def _mixmatch_step(self, row: Tensor, network: int, n_x: int, n_u: int) -> None:
         x, u, mixup = row[:n_x], row[n_x : n_x + n_u], row[n_x + n_u :]
         inputs, targets = self._guess(network, x, u)
-        model, n_labelled = self.models[network], 2 * n_x
-        logits = model.logits(augment.planned_mix(inputs, mixup))
+        logits = self.models[network].logits(augment.planned_mix(inputs, mixup))
         targets = augment.planned_mix(targets, mixup)
-        l_x = soft_cross_entropy(logits[:n_labelled], targets[:n_labelled]).mean()
-        l_u = (logits[n_labelled:].softmax(dim=1) - targets[n_labelled:]).square().mean()
-        model.step(l_x + self.buffers["weight"] * l_u + prior_penalty(logits.softmax(dim=1)))
+        self.models[network].step(mixmatch_loss(logits, targets, 2 * n_x, self.buffers["weight"]))
 
     @torch.no_grad()
     def _guess(self, network: int, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from puridiver.equations import among_present, soft_cross_entropy
-from puridiver.trainers.base import OnlineBatch
 from puridiver.trainers.er import ExperienceReplay
+from puridiver.trainers.online import OnlineBatch
 
 
 def asymmetric_cross_entropy(logits: Tensor, targets: Tensor, n_stream: int) -> Tensor:

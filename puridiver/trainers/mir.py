@@ -11,8 +11,9 @@ from puridiver import augment
 from puridiver.options import Option
 from puridiver.runtime.model import TrainableModel
 from puridiver.runtime.plans import captured
-from puridiver.trainers.base import StreamBatch, TrainerContext
+from puridiver.trainers.base import TrainerContext
 from puridiver.trainers.er import ExperienceReplay
+from puridiver.trainers.online import StreamBatch
 
 
 def interference(

@@ -59,6 +59,10 @@ class Split(NamedTuple):
         """0, 1, 2 for the set of each sample, an index into SET_NAMES."""
         return self.relabel.long() + 2 * self.unlabelled.long()
 
+    def suggested(self, labels: Tensor) -> Tensor:
+        """The class that each sample should have, (N,): the label where that is clean, else the predicted class."""
+        return torch.where(self.clean, labels, self.p_model.argmax(dim=1))
+
     def sets(self) -> Sets:
         """A copy on the host, in one transfer."""
         return Sets(*torch.stack([self.arrivals, self.codes(), self.p_model.argmax(dim=1)]).cpu())

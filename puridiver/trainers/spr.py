@@ -14,7 +14,8 @@ from puridiver.nets import initialise_afresh
 from puridiver.options import Option
 from puridiver.runtime.model import OptimiserMaker
 from puridiver.spr import ENCODER_OPTIONS, Encoder, adam, scaled_epochs
-from puridiver.trainers.base import StreamBatch, Trainer, TrainerContext
+from puridiver.trainers.base import Trainer, TrainerContext
+from puridiver.trainers.online import StreamBatch
 
 
 class SelfReplay(Trainer):

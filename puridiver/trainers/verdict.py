@@ -10,8 +10,10 @@ from torch import Tensor
 
 from puridiver import augment
 from puridiver.memory import Samples
-from puridiver.options import TINY_IMAGE, Option
-from puridiver.trainers.base import StreamBatch, Trainer, TrainerContext
+from puridiver.options import Option
+from puridiver.recipes import TINY_IMAGE
+from puridiver.trainers.base import Trainer, TrainerContext
+from puridiver.trainers.online import StreamBatch
 
 NAMED = "named_labels"  # how many recent labels the network named: on their images, on the mirror images, (2,)
 RECENT = 1000  # arrivals

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
-from puridiver.auditing import noise_model, passes
+from puridiver.auditing import noise_model
 from puridiver.auditing.noise_model import LEVEL, UNKNOWN, Evidence, estimate_rates
 
 
@@ -72,18 +71,3 @@ def test_a_review_of_the_worst_labels_does_not_make_the_others_look_clean():
     estimate = 1 - model.posterior(scores, given)[rows, given][left].mean()
     assert estimate == pytest.approx(wrong[left].mean(), abs=0.01)
     assert np.trace(fit(scores[left], given[left]).confusion) / 5 > 0.85  # without the checked ones: too clean
-
-
-def test_votes_are_those_of_a_loop(monkeypatch):
-    monkeypatch.setattr(passes, "CHUNK", 7)  # several chunks, the last one smaller
-    rng = np.random.default_rng(0)
-    features, given, votes = rng.normal(size=(30, 4)), rng.integers(3, size=30), np.zeros((30, 3))
-    lengths = np.linalg.norm(features, axis=1)
-    for i, own in enumerate(features):
-        cosines = [(own @ features[j] / lengths[i] / lengths[j], j) for j in range(30) if j != i]
-        nearest = sorted(cosines, reverse=True)[:5]
-        total = sum(np.exp(cosine / passes.SOFTNESS) for cosine, _ in nearest)
-        for cosine, j in nearest:
-            votes[i, given[j]] += np.exp(cosine / passes.SOFTNESS) / total
-    found = passes.neighbour_votes(torch.from_numpy(features), torch.from_numpy(given), 3, 5)
-    assert np.allclose(found.numpy(), votes, atol=1e-5)

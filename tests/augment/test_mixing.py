@@ -8,8 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from puridiver.augment import draw_cutmix_plan, draw_mixup_plan, planned_cut, planned_mix, planned_shares
-from puridiver.augment.views import beta_samples
+from puridiver.augment.views import (
+    beta_samples,
+    draw_cutmix_plan,
+    draw_mixup_plan,
+    planned_cut,
+    planned_mix,
+    planned_shares,
+)
 
 from .samples import generator, random_images
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from puridiver.augment import POLICIES, crop_flip, crop_flip_view, draw_crop_flip, to_float
+from puridiver.augment import POLICIES
 from puridiver.augment.rainbow import draw_centres, perturbations
+from puridiver.augment.views import crop_flip, crop_flip_view, draw_crop_flip, to_float
 
 from .samples import SHAPES, assert_uniform, generator, random_images
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from puridiver.cli import main
-from puridiver.options import RECIPES, declared, recipe
+from puridiver.options import declared
+from puridiver.recipes import RECIPES, recipe
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_methods.py"
 

@@ -12,10 +12,11 @@ import pytest
 import torch
 
 from puridiver.errors import DataError
-from puridiver.grid.engines import LaneEngine, ProcessEngine, Result, cores, make_engine
+from puridiver.grid.engines import LaneEngine, ProcessEngine, Result, make_engine
 from puridiver.grid.run import GridRun
 from puridiver.grid.spec import Method
 from puridiver.runs import folder as runs
+from puridiver.runtime.device import cores
 from tests.grid.samples import RSV, jobs_of, lane_engine, small_grid
 
 FIGURES = ("id", "method", "last_accuracy", "memory_purity")

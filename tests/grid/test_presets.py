@@ -10,7 +10,7 @@ from puridiver.data import load
 from puridiver.grid.presets import PRESETS
 from puridiver.grid.spec import cells, find_grid
 from puridiver.grid.table import paper_figure
-from puridiver.options import recipe as recipe_options
+from puridiver.recipes import recipe as recipe_options
 from puridiver.runs.resolve import resolve
 
 

@@ -13,6 +13,7 @@ from puridiver import Learner
 from puridiver.errors import DataError
 from puridiver.learner import edits as edits_module
 from puridiver.learner import storage
+from puridiver.learner.observation import moment
 from puridiver.memory import SAMPLERS
 from puridiver.trainers import TRAINERS
 from tests.learner_samples import SHAPE, differing, feed, patterns, tensors_of, tiny_learner
@@ -221,7 +222,7 @@ def test_a_smaller_memory_keeps_to_the_rule_of_its_sampler(sampler: str) -> None
     learner = feed(tiny_learner(sampler=sampler, memory=24), IMAGES[:24], LABELS[:24])
     chosen, samples = np.zeros(24), learner.memory.samples
     for _ in range(100):
-        rows = learner.sampler.shrink(samples, 6, learner.moment())
+        rows = learner.sampler.shrink(samples, 6, moment(learner))
         chosen[rows] += 1
         if sampler != "rsv":
             assert sorted(samples.labels[rows].tolist()) == [0, 0, 1, 1, 2, 2]

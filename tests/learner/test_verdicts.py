@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from puridiver import Learner
-from puridiver.learner import learner as learner_module
+from puridiver.learner import observation
 from puridiver.learner.verdicts import (
     FULL_TRUST,
     MEMORY,
@@ -28,6 +28,7 @@ from puridiver.learner.verdicts import (
     pixel_votes,
     posterior,
     votes,
+    votes_on_each_other,
 )
 from puridiver.trainers import TRAINERS
 from tests.learner_samples import as_samples, differing, feed, patterns, tensors_of, tiny_learner
@@ -47,6 +48,17 @@ def test_votes_are_those_of_a_loop() -> None:
         for j in nearest:
             expected[i, labels[j]] += np.exp(row[j] / 0.1) / total
     np.testing.assert_allclose(votes(cosines, labels, 3, 5, 0.1), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("n", "at_once"), [(30, 7), (30, 100), (4, 3)])  # also several parts, the last one smaller
+def test_votes_on_each_other_are_those_of_a_loop(n: int, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("puridiver.learner.verdicts.AT_ONCE", at_once)
+    generator = torch.Generator().manual_seed(0)
+    unit, labels = torch.randn(n, 4, generator=generator), torch.randint(3, (n,), generator=generator)
+    unit = unit / unit.norm(dim=1, keepdim=True)
+    others = [[j for j in range(n) if j != i] for i in range(n)]
+    expected = torch.cat([votes(unit[[i]] @ unit[own].T, labels[own], 3, 5, 0.1) for i, own in enumerate(others)])
+    torch.testing.assert_close(votes_on_each_other(unit, labels, 3, 5, 0.1), expected)
 
 
 def test_an_image_that_the_memory_holds_is_named_by_its_label_whatever_its_brightness() -> None:
@@ -311,7 +323,7 @@ def test_a_held_sample_has_no_vote_on_itself_when_it_is_judged_again(
 
 
 def test_the_memory_is_judged_again_once_so_many_samples_have_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learner_module, "JUDGED_AGAIN", 20)
+    monkeypatch.setattr(observation, "JUDGED_AGAIN", 20)
     learner = tiny_learner(memory=24, sampler="sieve", trainer="verdict")
     told: list[tuple[int, Tensor]] = []
     monkeypatch.setattr(

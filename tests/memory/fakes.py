@@ -13,7 +13,8 @@ from torch import Tensor
 
 from puridiver.memory import Memory, Moment, NetworkView, Sampler, Samples
 from puridiver.nets import build_network
-from puridiver.options import Options, recipe
+from puridiver.options import Options
+from puridiver.recipes import recipe
 from puridiver.runtime.device import Runtime
 from puridiver.spr import Encoder
 

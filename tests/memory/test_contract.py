@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from puridiver.memory import SAMPLERS, Memory, Sampler, Samples
-from puridiver.options import recipe
+from puridiver.recipes import recipe
 from tests.memory.fakes import FixedNetwork, empty_memory, moment, pass_batch, stream
 
 every_sampler = pytest.mark.parametrize("name", SAMPLERS)

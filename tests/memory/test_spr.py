@@ -9,7 +9,7 @@ from torch import Tensor
 
 from puridiver.memory import SAMPLERS, Samples
 from puridiver.memory.spr import SelfCenteredFilter, level_rows
-from puridiver.options import recipe
+from puridiver.recipes import recipe
 from tests.learner_samples import as_samples, patterns
 from tests.memory.fakes import FixedNetwork, encoder, moment, stream, with_labels
 

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 import puridiver
 from puridiver.nets import Head, Network, build_network, make_new
-from puridiver.options import Options, recipe
+from puridiver.options import Options
+from puridiver.recipes import recipe
 from puridiver.runtime.device import Runtime
 from puridiver.runtime.model import TrainableModel, sgd
 from tests.learner_samples import SHAPE, patterns

@@ -12,7 +12,7 @@ import torch
 
 from puridiver import data
 from puridiver.data import DataSource, ImageSet, from_arrays
-from puridiver.options import recipe
+from puridiver.recipes import recipe
 from puridiver.runs.config import Role, RunConfig, command_for, place_in_record
 from puridiver.runs.resolve import resolve, resolve_run_stream, run_id, shortened
 from puridiver.streams import make_stream

@@ -82,7 +82,7 @@ def test_growth_keeps_the_average_of_what_was_there() -> None:
     images, labels = patterns(24, n_classes=2)
     learner.observe(images, labels)
     before = held(learner)
-    learner._set_classes([*learner.classes, 2])
+    learner.set_classes([*learner.classes, 2])
     after = held(learner)
     assert len(after["head.linear.weight"]) == 3
     for name, value in before.items():

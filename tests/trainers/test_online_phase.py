@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver.trainers import StreamBatch, Trainer
-from puridiver.trainers.base import PLANS_AT_ONCE
+from puridiver.trainers.online import PLANS_AT_ONCE
 from tests.learner_samples import as_samples, differing, patterns, tiny_learner, tiny_trainer
 from tests.trainers.samples import ONLINE, train_logits
 

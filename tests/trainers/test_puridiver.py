@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from puridiver.augment import POLICIES, crop_flip_view
+from puridiver.augment import POLICIES
+from puridiver.augment.views import crop_flip_view
 from puridiver.trainers import Split
 from puridiver.trainers.batches import clean_full_plans, proportional_plans
 from puridiver.trainers.puridiver import PassShape

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from puridiver import equations
-from puridiver.options import Options, recipe
+from puridiver.options import Options
+from puridiver.recipes import recipe
 from puridiver.trainers.split import SET_NAMES, Split, prediction_weights, split_memory
 from tests import reference
 
