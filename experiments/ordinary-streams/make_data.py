@@ -111,6 +111,10 @@ write("cifar10-grey-tasks", (grey(x), y), (grey(c10_test[0][:TEST]), c10_test[1]
 ten, ten_test = (grey(x), np.searchsorted(OTHERS, y)), (grey(test_x), np.searchsorted(OTHERS, test_y))
 write("cifar100-tasks", ten, ten_test, share=0.1, noise="instance-25")
 
+# Choosing, added for light-networks: of the two late classes one looks like a class that is there (sandals, sneakers).
+x, y = cut(fashion, 5000, 5000 + TRAIN + HELD)
+write("fashion-sandals", (x, y), cut(fashion, 9000, 10_000), drift(y, (1, 5)), noise="sym-25")
+
 # Final: other images than those of the choosing half.
 x, y = cut(c10, 10_000, 10_000 + TRAIN)
 write("cifar10-grey-late", (grey(x), y), (grey(c10_test[0][:TEST]), c10_test[1][:TEST]), drift(y, LATE), noise="sym-25")
