@@ -13,17 +13,16 @@ from torch import Tensor
 from puridiver import Learner
 from puridiver.learner import observation
 from puridiver.learner.verdicts import (
-    FULL_TRUST,
     MEMORY,
     MOST_CONFUSED,
     NEIGHBOURS,
-    NO_TRUST,
     PRIOR,
     RIGHT,
     SOFTNESS,
     Neighbours,
     NoiseEstimate,
     Verdict,
+    judge,
     judge_again,
     pixel_votes,
     posterior,
@@ -159,6 +158,8 @@ def test_the_estimate_is_saved_and_follows_the_classes(tmp_path: Path) -> None:
     assert float(counts[2].sum()) > 0
     again = Learner.load(learner.save(tmp_path / "saved"), device="cpu")
     assert torch.equal(again.noise.counts, counts)
+    assert torch.equal(again.noise.named, learner.noise.named)
+    assert learner.noise.named.shape == (2, 3)
     first, second = learner.classes[:2]
     for each in (learner, again):
         each.remove_class(second)
@@ -166,19 +167,28 @@ def test_the_estimate_is_saved_and_follows_the_classes(tmp_path: Path) -> None:
         assert torch.equal(each.noise.counts, counts[[0, 2]][:, [0, 2]])
         feed(each, IMAGES[96:112], names[GIVEN[96:112]])
         assert each.noise.counts.shape == (3, 3)
+        assert each.noise.named.shape == (2, 3)
     assert torch.equal(again.noise.counts, learner.noise.counts)
 
 
 def test_a_class_that_joined_after_the_last_verdict_can_go_again() -> None:
     noise = NoiseEstimate(torch.ones(2, 2))
+    noise.note_predictions(torch.tensor([0.0]), torch.tensor([1]), 2)
     noise.drop_class(2)
     assert torch.equal(noise.counts, torch.ones(2, 2))
+    assert noise.named.shape == (2, 2)
 
 
 @pytest.mark.parametrize("wrong", [torch.zeros(2, 3), torch.zeros(4, 4), torch.zeros(4), torch.zeros(2, 2).double()])
 def test_a_saved_estimate_of_another_form_is_refused(wrong: torch.Tensor) -> None:
     with pytest.raises(ValueError, match=r"noise.counts should be float32 \(classes, classes\), but is"):
-        estimate().load_state({"counts": wrong}, 3)
+        estimate().load_state({"counts": wrong, "named": torch.zeros(2, 3)}, 3)
+
+
+@pytest.mark.parametrize("wrong", [torch.zeros(3, 2), torch.zeros(2, 4), torch.zeros(2), torch.zeros(2, 2).double()])
+def test_saved_counts_of_predictions_of_another_form_are_refused(wrong: torch.Tensor) -> None:
+    with pytest.raises(ValueError, match=r"noise.named should be float32 \(2, classes\), but is"):
+        estimate().load_state({"counts": torch.zeros(3, 3), "named": wrong}, 3)
 
 
 def estimate() -> NoiseEstimate:
@@ -207,21 +217,23 @@ def test_with_more_classes_than_a_matrix_should_have_the_noise_is_expected_to_be
     "settings", [{}, {"online_prediction": "network"}, {"trainer": "coteaching"}, {"sampler": "spr"}]
 )
 def test_wrong_labels_are_told_from_right_ones_before_they_are_learnt(settings: dict[str, Any]) -> None:
-    learner = tiny_learner(memory=24, **settings)
+    learner, (images, true) = tiny_learner(memory=24, **settings), patterns(480)
+    is_wrong = np.arange(480) % 5 == 4
+    given = np.where(is_wrong, (true + 1) % 3, true)
     p_right, suggested = [], []
-    for start in range(0, 160, 8):
-        found = learner.observe(IMAGES[start : start + 8], GIVEN[start : start + 8])
+    for start in range(0, 480, 8):
+        found = learner.observe(images[start : start + 8], given[start : start + 8])
         assert found.arrivals == range(start, start + 8)
         p_right += found.p_right.tolist()
         suggested += found.suggested
-        if start == 80:
+        if start == 240:
             learner.consolidate(7)
-    late = np.arange(160) >= 80
+    late = np.arange(480) >= 240
     p = np.array(p_right)
     assert np.isfinite(p[late]).all()
-    pairs = p[late & ~WRONG][:, None] > p[late & WRONG]
+    pairs = p[late & ~is_wrong][:, None] > p[late & is_wrong]
     assert pairs.mean() > 0.9
-    assert (np.array(suggested) == TRUE)[late].mean() > (GIVEN == TRUE)[late].mean()
+    assert (np.array(suggested) == true)[late].mean() > (given == true)[late].mean()
     assert 0.05 < learner.status()["noise_rate"] < 0.4
 
 
@@ -271,7 +283,7 @@ def test_judging_changes_nothing(trainer: str) -> None:
         assert differing(tensors_of(judging), tensors_of(silent)) == []
         assert silent.status()["noise_rate"] == judging.status()["noise_rate"] is not None
     else:
-        assert differing(tensors_of(judging), tensors_of(silent)) == ["monitor.sums", "noise.counts"]
+        assert differing(tensors_of(judging), tensors_of(silent)) == ["monitor.sums", "noise.counts", "noise.named"]
         assert silent.status()["noise_rate"] is silent.status()["agreement"] is None
 
 
@@ -281,7 +293,7 @@ def test_a_stream_batch_teaches_what_the_verdict_says() -> None:
     seen: list[torch.Tensor] = []
     names = np.array(["cat", "dog", "owl"])
     feed(learner, IMAGES[:40], names[GIVEN[:40] % 2])
-    learner.monitor.sums[5] = 0.45 * learner.monitor.sums[4]  # half way from no trust to full trust
+    learner.noise.named[1] = 0.45 * learner.noise.named[0]  # of each class: half way from no trust to full trust
     step = learner.trainer._run_online
     learner.trainer._run_online = lambda images, targets, *rest: seen.append(targets) or step(images, targets, *rest)
     found = learner.observe(IMAGES[40:48], names[GIVEN[40:48]])
@@ -293,16 +305,45 @@ def test_a_stream_batch_teaches_what_the_verdict_says() -> None:
     np.testing.assert_allclose(targets.sum(dim=1), 1.0, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("agreement", "trust"), [(0.0, 0.0), (NO_TRUST, 0.0), (0.45, 0.5), (FULL_TRUST, 1.0), (1.0, 1.0)]
-)
-def test_a_verdict_teaches_as_much_as_the_learner_agrees_with_arriving_labels(agreement: float, trust: float) -> None:
+@pytest.mark.parametrize("trust", [0.0, 0.5, 1.0])
+def test_a_verdict_teaches_as_far_as_it_is_trusted(trust: float) -> None:
     nan, given = float("nan"), torch.eye(3)[:2]
     posterior = torch.tensor([[0.2, 0.8, 0.0], [nan, nan, nan]])
-    verdict = Verdict(torch.tensor([0.2, nan]), posterior, torch.zeros(2))
-    found = verdict.targets(given, torch.tensor(agreement, dtype=torch.float64))
+    verdict = Verdict(torch.tensor([0.2, nan]), posterior, torch.zeros(2), torch.tensor([trust, trust]))
     expected = torch.tensor([[1 - 0.8 * trust, 0.8 * trust, 0.0], [0.0, 1.0, 0.0]])
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(verdict.targets(given), expected)
+
+
+def judged_after(named: list[int], came: list[int], label: int) -> tuple[Verdict, NoiseEstimate]:
+    """The verdict on one more label, after these labels have come and these classes were predicted for their images."""
+    noise, one = estimate(), torch.tensor([label])
+    noise.note_predictions(torch.tensor(named, dtype=torch.float32), torch.tensor(came), 3)
+    image, nothing = torch.zeros(1, 1, 2, 2), as_samples(IMAGES[:0], GIVEN[:0])
+    known = torch.tensor([True])
+    return judge(image, one, torch.full((1, 3), 1 / 3), nothing, known, 3, noise, Neighbours()), noise
+
+
+@pytest.mark.parametrize(("right", "trust"), [(2, 0.0), (3, 0.0), (45, 0.5), (60, 1.0), (100, 1.0)])
+def test_a_verdict_is_trusted_as_far_as_the_learner_predicts_arriving_labels(right: int, trust: float) -> None:
+    total = 10 if right < 10 else 100
+    for label in (0, 1, 2):  # all classes are predicted alike
+        came = [0, 1, 2] * total
+        named = [c if k < 3 * right else (c + 1) % 3 for k, c in enumerate(came)]
+        verdict, _ = judged_after(named, came, label)
+        assert float(verdict.trust) == pytest.approx(trust, abs=0.01)
+
+
+def test_a_class_that_cannot_be_named_yet_is_learnt_as_it_is_labelled() -> None:
+    """The fewer of its labels are predicted, the less verdicts on them count: as targets, and as what the noise is."""
+    came = [0] * 100 + [1] * 100 + [2] * 20
+    named = [0] * 100 + [1] * 100 + [0] * 18 + [2] * 2  # of class 2 a tenth, of all labels 92 %
+    trusts, learnt = [], []
+    for label in (0, 1, 2):
+        verdict, noise = judged_after(named, came, label)
+        trusts.append(float(verdict.trust))
+        learnt.append(float(noise.counts.sum()))
+    assert trusts == pytest.approx([1, 1, 0.1 * 220 / 202], abs=1e-5)
+    assert learnt == pytest.approx(trusts, abs=1e-5)
 
 
 @pytest.mark.parametrize("at_once", [5, 100])
