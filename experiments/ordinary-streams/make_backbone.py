@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from puridiver import Backbone
-from puridiver.augment import crop_flip_view, to_float
+from puridiver.augment.views import crop_flip_view, to_float
 from puridiver.data import load
 
 WIDTHS, BATCH, RATE = (32, 64, 128, 256), 64, 0.1
