@@ -55,6 +55,11 @@ class Monitor:
         """The mean training loss of the last samples, (), float32; 0 if there were none."""
         return (self.sums[1] / self.sums[0].clamp(min=1)).float()
 
+    @property
+    def agreement(self) -> Tensor:
+        """The share of the last labels that were predicted before they were learnt, (); 0 if there were none."""
+        return self.sums[5] / self.sums[4].clamp(min=1)
+
     def figures(self) -> dict[str, Any]:
         """Means over the last samples, as JSON can hold them: None where there is nothing to tell."""
         samples, loss, judged, doubt, predicted, agreed = self._runtime.read(self.sums).tolist()

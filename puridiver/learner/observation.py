@@ -75,7 +75,7 @@ def _learn(learner: Learner, images: Tensor, numbers: Tensor, wanted: bool) -> V
     freeze = options.online_batchnorm == "frozen_when_full" and sampler.freezes_norm and full
     refines = options.online_targets == "verdict"
     verdict = _verdict(learner, x, y, numbers, wanted or refines or sampler.wants_verdicts)
-    targets = verdict.targets(trainer.one_hot(y)) if verdict and refines else None
+    targets = verdict.targets(trainer.one_hot(y), learner.monitor.agreement) if verdict and refines else None
     loss = trainer.observe(StreamBatch(x, y, replayed, freeze, targets))
     learner.monitor.note(loss, verdict, y)
     if trainer.fills_memory:

@@ -180,7 +180,7 @@ def state_of(learner: Learner) -> State:
     }
     parts = {"generator": {name: generator.get_state() for name, generator in learner.generators.items()}}
     parts |= {"memory": learner.memory.state(), "monitor": learner.monitor.state(), "pending": images}
-    parts["noise"] = {"counts": learner.noise.counts, "named": learner.noise.named}
+    parts["noise"] = learner.noise.state()
     if learner.classes:
         parts |= {"trainer": learner.trainer.state(), "predictor": learner.predictor.state()}
     return settings, {f"{part}.{name}": value for part, found in parts.items() for name, value in found.items()}

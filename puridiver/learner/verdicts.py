@@ -20,7 +20,7 @@ from puridiver.nets import without_row
 RIGHT = 0.8  # share of right labels that is expected before any has come
 NO_TRUST, FULL_TRUST = 0.3, 0.6  # agreement with arriving labels below and above which verdicts teach nothing, and all
 PRIOR, MEMORY = 30.0, 500.0  # labels of a class that this counts for; labels of the stream that are remembered, about
-RECENT = 1000.0  # labels for which agreement is known, about
+USUAL = 2.0  # times as probable as images of a class usually make a label: more than that is not noise of the class
 NEIGHBOURS, SOFTNESS = 20, 0.05  # that vote, and the difference in cosine that makes a vote e times as heavy
 MOST_CONFUSED = 1_000  # classes up to which the noise is estimated: its matrix grows with their square
 AT_ONCE = 1_024  # samples that are compared with all others at a time: 200 MB for 50,000 samples
@@ -45,57 +45,45 @@ class Verdict(NamedTuple):
     p_right: Tensor  # (N,): probability that the label is right
     posterior: Tensor  # (N, C): of each class, given the image and the label
     predicted: Tensor  # (N,): class id by the image alone, as a float
-    trust: Tensor  # (N,): how far to believe the posterior, from 0 to 1
 
     @property
     def suggested(self) -> Tensor:
         """The likeliest class of each image, (N,)."""
         return self.posterior.argmax(dim=1).float()
 
-    def targets(self, given: Tensor) -> Tensor:
-        """What to learn: between the given one-hot labels (N, C) and the posterior, where there is one."""
-        believed = given.lerp(self.posterior, self.trust[:, None])
-        return torch.where(self.p_right.isfinite()[:, None], believed, given)
+    def targets(self, given: Tensor, agreement: Tensor) -> Tensor:
+        """What to learn: between the given one-hot labels (N, C) and the posterior, where there is one.
+
+        A verdict is worth no more than its judge. So the posterior counts the more, the greater the share of arriving
+        labels is that the learner predicts, ().
+        """
+        trust = ((agreement - NO_TRUST) / (FULL_TRUST - NO_TRUST)).clamp(0, 1).to(given.dtype)
+        return torch.where(self.p_right.isfinite()[:, None], given.lerp(self.posterior, trust), given)
 
 
 def nothing_known(labels: Tensor, n_classes: int) -> Verdict:
     unknown = torch.full((len(labels), n_classes), torch.nan, device=labels.device)
-    return Verdict(unknown[:, 0], unknown, unknown[:, 0], torch.zeros_like(unknown[:, 0]))
+    return Verdict(unknown[:, 0], unknown, unknown[:, 0])
 
 
 class NoiseEstimate:
-    """How probable each label is for each true class, by the verdicts on labels that came, and what verdicts are worth.
+    """How probable each label is for each true class, by the verdicts on the labels that came.
 
     A verdict needs such a matrix, and gives a better one: classes that are often confused by those who label stand out
     after some hundred labels. Old verdicts fade, and a few made-up labels keep rare classes near the expected share.
 
-    A verdict is worth no more than its judge: it counts as far as the learner predicts arriving labels, and those of
-    that class. Otherwise a class that comes late, and looks like another, passes for wrong labels of the other one.
+    Noise cannot be seen in the image. So a label that an image suggests, more than images of class c usually do, hardly
+    counts as noise of c. Otherwise a class that comes late and looks like c passes for wrong labels of c, for good.
     """
 
     def __init__(self, counts: Tensor) -> None:
         self.counts = counts  # (C, C): decayed sums of the probability of each true class, by the label that came
-        self.named = counts.new_zeros(2, 0)  # (2, C): decayed counts of the labels that came, and of those predicted
+        self.usual = counts.new_zeros(0, 0)  # (C, C): of what is predicted for images that are labelled as predicted
 
-    def _grown(self, n_classes: int) -> Tensor:
-        more = n_classes - len(self.counts)
-        return F.pad(self.counts, (0, more, 0, more)) if more else self.counts
-
-    def note_predictions(self, predicted: Tensor, labels: Tensor, n_classes: int) -> None:
-        """Take in predicted class ids, (N,), nan where there are none, and the labels that came."""
-        told = torch.stack([predicted.isfinite(), predicted == labels]).to(self.named.dtype)
-        faded = self._named(n_classes) * (1 - 1 / RECENT) ** len(labels)
-        self.named = faded.index_add(1, labels, told)
-
-    def _named(self, n_classes: int) -> Tensor:
-        return F.pad(self.named, (0, n_classes - self.named.shape[1]))
-
-    def standing(self, labels: Tensor, n_classes: int) -> tuple[Tensor, Tensor]:
-        """The share of labels that the learner predicts, (), and how near these labels' classes come to it, (N,)."""
-        came, predicted = self._named(n_classes)
-        overall = predicted.sum() / came.sum().clamp(min=1)
-        of_class = predicted / came.clamp(min=1e-9)
-        return overall, (of_class / overall.clamp(min=1e-9)).clamp(max=1)[labels]
+    @staticmethod
+    def _grown(sums: Tensor, n_classes: int) -> Tensor:
+        more = n_classes - len(sums)
+        return F.pad(sums, (0, more, 0, more)) if more else sums
 
     def likelihoods(self, labels: Tensor, n_classes: int, n_seen: int) -> Tensor:
         """How probable the labels that came are for each true class, (N, C)."""
@@ -103,30 +91,47 @@ class NoiseEstimate:
         expected = even.scatter_(1, labels[:, None], RIGHT)
         if n_classes > MOST_CONFUSED:
             return expected
-        counts = self._grown(n_classes)
+        counts = self._grown(self.counts, n_classes)
         return (counts[:, labels].T + PRIOR * expected) / (counts.sum(dim=1) + PRIOR)
 
-    def note(self, found: Tensor, labels: Tensor) -> None:
-        """Take in the probabilities of the true classes of a batch, (N, C), and the labels that came."""
+    def note(self, found: Tensor, labels: Tensor, predicted: Tensor) -> None:
+        """Take in a batch: the probabilities of its true classes, its labels, and what the images alone suggest.
+
+        `found` and `predicted` are (N, C); rows of `predicted` may be nan.
+        """
         n_classes = found.shape[1]
         if n_classes > MOST_CONFUSED:
-            self.counts = self.counts[:0, :0]
+            self.counts = self.usual = self.counts[:0, :0]
             return
-        came = F.one_hot(labels, n_classes).to(found.dtype)
-        self.counts = torch.addmm(self._grown(n_classes), found.T, came, beta=(1 - 1 / MEMORY) ** len(labels))
+        came, kept = F.one_hot(labels, n_classes).to(found.dtype), (1 - 1 / MEMORY) ** len(labels)
+        counts, usual = self._grown(self.counts, n_classes), self._grown(self.usual, n_classes)
+        found = found * self._may_be_noise(usual, predicted, labels)
+        self.counts = torch.addmm(counts, found.T, came, beta=kept)
+        named = came * (predicted.argmax(dim=1) == labels)[:, None]
+        self.usual = torch.addmm(usual, named.T, predicted.nan_to_num(), beta=kept)
+
+    @staticmethod
+    def _may_be_noise(usual: Tensor, predicted: Tensor, labels: Tensor) -> Tensor:
+        """How far each label may be noise of each class, (N, C): all of it where nothing says otherwise."""
+        images = usual.sum(dim=1, keepdim=True)
+        expected = torch.where(images > 0.5, usual / images, 1.0)[:, labels].T
+        share = (USUAL * expected / predicted.gather(1, labels[:, None])).clamp(max=1).nan_to_num(1.0)
+        return share.scatter(1, labels[:, None], 1.0)
+
+    def state(self) -> dict[str, Tensor]:
+        return {"counts": self.counts, "usual": self.usual}
 
     def load_state(self, tensors: Mapping[str, Tensor], n_classes: int) -> None:
-        counts = tensors["counts"]
-        if counts.ndim != 2 or len(set(counts.shape)) > 1 or len(counts) > n_classes or counts.dtype != torch.float32:
-            raise ValueError(f"noise.counts should be float32 (classes, classes), but is {tuple(counts.shape)}")
-        named = tensors["named"]
-        if named.ndim != 2 or len(named) != 2 or named.shape[1] > n_classes or named.dtype != torch.float32:
-            raise ValueError(f"noise.named should be float32 (2, classes), but is {tuple(named.shape)}")
-        self.counts, self.named = counts.to(self.counts.device), named.to(self.named.device)
+        for name, held in self.state().items():
+            sums = tensors[name]
+            if sums.ndim != 2 or len(set(sums.shape)) > 1 or len(sums) > n_classes or sums.dtype != torch.float32:
+                raise ValueError(f"noise.{name} should be float32 (classes, classes), but is {tuple(sums.shape)}")
+            setattr(self, name, sums.to(held.device))
 
     def drop_class(self, number: int) -> None:
-        self.named = without_row(self.named.T, number).T
-        self.counts = without_row(without_row(self.counts, number).T, number).T
+        self.counts, self.usual = (
+            without_row(without_row(sums, number).T, number).T for sums in (self.counts, self.usual)
+        )
 
 
 def judge_again(predicted: Tensor, held: Samples, n_seen: int, noise: NoiseEstimate) -> Tensor:
@@ -175,17 +180,15 @@ def judge(
     `known` says of which labels the learner has seen the class before, bool (N,), `n_seen` how many classes it has.
     The estimate of the noise is used, and learns from the verdict.
     """
-    said, n_classes = predicted, predicted.shape[1]
+    said = predicted
     if len(held):
-        said = torch.stack([said, neighbours.votes(x, held, n_classes)]).nanmean(dim=0)
-    found = posterior(said, noise.likelihoods(y, n_classes, n_seen))
-    agreement, relative = noise.standing(y, n_classes)
+        said = torch.stack([said, neighbours.votes(x, held, predicted.shape[1])]).nanmean(dim=0)
+    found = posterior(said, noise.likelihoods(y, predicted.shape[1], n_seen))
     learnt = torch.where(known[:, None] & found.isfinite(), found, 0.0)
-    noise.note(learnt * relative[:, None], y)
+    noise.note(learnt, y, predicted)
     p_right = torch.where(known, found.gather(1, y[:, None]).squeeze(1), torch.nan)
     named = torch.where(predicted[:, 0].isfinite(), predicted.argmax(dim=1), torch.nan)
-    noise.note_predictions(named, y, n_classes)
-    return Verdict(p_right, found, named, relative * ((agreement - NO_TRUST) / (FULL_TRUST - NO_TRUST)).clamp(0, 1))
+    return Verdict(p_right, found, named)
 
 
 def votes(cosines: Tensor, labels: Tensor, n_classes: int, n_neighbours: int, softness: float) -> Tensor:

@@ -23,7 +23,7 @@ def test_figures_are_means_over_samples_that_fade() -> None:
         "loss": None, "agreement": None, "noise_rate": None, "seconds": {"observing": 0.0, "consolidating": 0.0},
     }  # fmt: skip
     p_right, predicted = torch.tensor([0.9, 0.2, nan]), torch.tensor([0.0, 2.0, nan])
-    verdict = Verdict(p_right, torch.zeros(3, 3), predicted, torch.ones(3))
+    verdict = Verdict(p_right, torch.zeros(3, 3), predicted)
     monitor.note(torch.tensor(2.0), verdict, torch.tensor([0, 1, 2]))
     found = monitor.figures()
     assert found["loss"] == pytest.approx(2.0)
