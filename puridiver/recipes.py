@@ -72,11 +72,18 @@ SUITS_TINY_IMAGES: dict[str, Any] = {
     "strong": "none", "crop_padding": 1, "online_lr": 0.01, "epochs": 31, "spr_budget": 0.005, "spr_lr": 3e-3,
     "spr_crop": 0.5,
 }  # fmt: skip
-# AutoAugment and CutMix are for colour photographs, and the mirror image of a letter is another one.
+# CutMix is for colour photographs, AutoAugment for long training, and the mirror image of a letter is another one.
 SUITS_GREY_IMAGES: dict[str, Any] = {"strong": "none", "crop_padding": 2, "cutmix": 0.0, "flip": False}
 # The network is small, so that few epochs suffice, as for tiny images.
 SUITS_VECTORS: dict[str, Any] = {"epochs": 31, "spr_budget": 0.005, "spr_lr": 3e-3}
-FOR_IMAGES, FOR_VECTORS = ("crop_padding", "flip", "strong", "weak", "online_crop_flip", "spr_crop"), ("vector_noise",)
+FOR_IMAGES = (
+    "crop_padding", "flip", "strong", "weak", "online_crop_flip", "spr_crop", "memory_flip", "memory_policy",
+)  # fmt: skip
+FOR_VECTORS = ("vector_noise",)
+FOLLOWERS = {
+    "memory_flip": "flip",
+    "memory_policy": "strong",
+}  # a method's own value gives way to what a user sets here
 
 
 def recipe(name: str, **overrides: Any) -> Options:
@@ -132,4 +139,5 @@ def resolve(
     suits = {
         name: value for name, value in {**suited_to(input_shape), **(data_defaults or {})}.items() if options.get(name)
     }
-    return options.replace(**suits).replace(**(method_defaults or {})).replace(**overrides)
+    method = {name: v for name, v in (method_defaults or {}).items() if FOLLOWERS.get(name) not in overrides}
+    return options.replace(**suits).replace(**method).replace(**overrides)

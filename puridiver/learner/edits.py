@@ -16,6 +16,7 @@ from puridiver.errors import few
 from puridiver.learner import inputs
 from puridiver.learner.inputs import Label, SourceId
 from puridiver.learner.observation import moment
+from puridiver.learner.verdicts import Neighbours
 from puridiver.memory import Samples
 from puridiver.runtime.device import learning
 
@@ -161,6 +162,7 @@ class Edits:
     def _offer(self, edits: Mapping[int, Edit]) -> None:
         """Let the sampler choose among the memory and samples that it dropped, whose labels a person has checked."""
         learner, move = self._learner, self._learner.runtime.move
+        learner.neighbours = Neighbours()  # an arrival may come back with another picture
         images = torch.stack([edit.image for edit in edits.values() if edit.image is not None])
         labels, arrivals = torch.tensor([edit.label for edit in edits.values()]), torch.tensor(list(edits))
         notes = torch.zeros(len(labels))

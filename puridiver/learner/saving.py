@@ -18,6 +18,7 @@ from puridiver.files import check_json
 from puridiver.learner import storage
 from puridiver.learner.consolidation import Consolidation
 from puridiver.learner.storage import FILE, State, Tensors
+from puridiver.learner.verdicts import Neighbours
 from puridiver.nets import Backbone, as_backbone
 from puridiver.options import Options
 from puridiver.runtime.device import choose_runtime
@@ -201,6 +202,7 @@ def restore(learner: Learner, settings: Mapping[str, Any], tensors: Tensors) -> 
     learner.monitor.seconds = dict(settings["seconds"])
     learner.monitor.load_state(parts["monitor"])
     learner.noise.load_state(parts["noise"], len(learner.classes))
+    learner.neighbours = Neighbours()
     learner.edits.load_state(settings["pending"], parts["pending"])
     if learner.classes:
         learner.trainer.load_state(parts["trainer"])

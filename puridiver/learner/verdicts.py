@@ -114,7 +114,7 @@ class NoiseEstimate:
     def _may_be_noise(usual: Tensor, predicted: Tensor, labels: Tensor) -> Tensor:
         """How far each label may be noise of each class, (N, C): all of it where nothing says otherwise."""
         images = usual.sum(dim=1, keepdim=True)
-        expected = torch.where(images > 0.5, usual / images, 1.0)[:, labels].T
+        expected = torch.where(images > 0, usual / images, 1.0)[:, labels].T
         share = (USUAL * expected / predicted.gather(1, labels[:, None])).clamp(max=1).nan_to_num(1.0)
         return share.scatter(1, labels[:, None], 1.0)
 

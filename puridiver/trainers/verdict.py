@@ -28,8 +28,8 @@ class VerdictTrainer(Trainer):
     training continues. For light networks on short streams: there, this learns more per second than long training on
     the memory (`experiments/light-networks`).
 
-    Memory training varies images by a policy. It also mirrors them if the network, before learning what arrives, names
-    labels on mirror images nearly as often as on the images: then left and right do not matter.
+    Memory training varies images by a policy. Where the option `flip` is off for such images, it mirrors them all the
+    same if the network, before learning what arrives, names labels on mirror images nearly as often as on the images.
     """
 
     name = "verdict"
@@ -40,6 +40,7 @@ class VerdictTrainer(Trainer):
         "replay_size": 16, "online_cutmix": 0.0, "online_prediction": "network", "snapshots": 1, "cutmix": 0.0,
         "strong": "none", "weight_decay": 5e-4, "lr": 0.02, "schedule": "cosine", "epochs": 31, "batch_size": 32,
         "head": "linear", "stream_batch": 16,
+        "memory_policy": "autoaugment", "memory_flip": "auto",
     }  # fmt: skip
     replay_ahead = 1  # what came last is replayed, too
     own_options = {
@@ -50,12 +51,14 @@ class VerdictTrainer(Trainer):
             low=1,
         ),
         "memory_policy": Option(
-            "autoaugment", "policy of memory training, for images of 24 pixels and more", tuple(augment.POLICIES)
+            "strong",
+            "policy of memory training, for images of 24 pixels and more; strong: as `strong` says",
+            ("strong", *augment.POLICIES),
         ),
         "memory_flip": Option(
-            "auto",
-            "mirror in memory training: auto, where arrivals show that it does no harm; flip, as `flip` says",
-            ("auto", "flip"),
+            "flip",
+            "mirror in memory training; flip: as `flip` says; auto: also where arrivals show that it does no harm",
+            ("flip", "auto"),
         ),
     }
     saved_buffers = (NAMED,)
@@ -63,7 +66,8 @@ class VerdictTrainer(Trainer):
     def __init__(self, context: TrainerContext) -> None:
         super().__init__(context)
         o, shape = self.options, context.input_shape
-        strong = "none" if max(shape[:2]) < TINY_IMAGE else o.memory_policy
+        policy = o.memory_policy if max(shape[:2]) >= TINY_IMAGE else "none"
+        strong = o.strong if o.memory_policy == "strong" else policy
         self.memory_augmentations = {
             flip: augment.augmentation_for(shape, {**o, "strong": strong, "flip": flip}) for flip in (False, True)
         }
@@ -93,8 +97,10 @@ class VerdictTrainer(Trainer):
     @property
     def mirrors(self) -> bool:
         """Whether memory training mirrors images."""
-        named, named_mirrored = self.buffers[NAMED].tolist()
-        return self.options.flip or (named >= FEWEST_NAMED and named_mirrored >= AS_GOOD * named)
+        if self.options.flip or self.options.memory_flip == "flip":
+            return self.options.flip
+        named, named_mirrored = self.runtime.read(self.buffers[NAMED]).tolist()
+        return named >= FEWEST_NAMED and named_mirrored >= AS_GOOD * named
 
     @property
     def steps(self) -> int:

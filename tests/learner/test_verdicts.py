@@ -24,6 +24,7 @@ from puridiver.learner.verdicts import (
     Neighbours,
     NoiseEstimate,
     Verdict,
+    judge,
     judge_again,
     pixel_votes,
     posterior,
@@ -189,13 +190,45 @@ def test_a_saved_estimate_of_another_form_is_refused(wrong: torch.Tensor, name: 
 def test_a_label_that_the_image_suggests_hardly_counts_as_noise(suggested: float, counted: float) -> None:
     """Images of class 0 usually suggest class 1 with 0.1: twice that may be noise, more than that less and less."""
     noise = estimate()
-    noise.note(torch.eye(3)[[0] * 8], torch.zeros(8, dtype=torch.int64), torch.tensor([[0.85, 0.1, 0.05]] * 8))
+    labels, images = torch.arange(2).repeat(8), torch.tensor([[0.85, 0.1, 0.05], [0.35, 0.36, 0.29]])
+    noise.note(torch.eye(3)[labels], labels, images.repeat(8, 1))
     before, label = noise.counts, torch.tensor([1])
     found, image = torch.tensor([[0.5, 0.3, 0.2]]), torch.tensor([[1 - suggested, suggested, 0.0]])
     noise.note(found, label, image)
     added = (noise.counts - (1 - 1 / MEMORY) * before)[:, 1]
-    # Of class 2 no image has been named yet, and class 1 is what the label says.
+    # Of class 2 no image has been named yet. Class 1 is what the label says: the image cannot speak against it.
     np.testing.assert_allclose(added, [0.5 * counted, 0.3, 0.2], atol=1e-6)
+
+
+def test_what_images_of_a_class_suggest_is_known_however_long_none_came() -> None:
+    noise = estimate()
+    noise.note(torch.eye(2)[[0]], torch.tensor([0]), torch.tensor([[0.9, 0.1]]))
+    for _ in range(40):
+        noise.note(torch.eye(2)[[1] * 100], torch.ones(100, dtype=torch.int64), torch.tensor([[0.0, 1.0]] * 100))
+    before = noise.counts
+    noise.note(torch.tensor([[1.0, 0.0]]), torch.tensor([1]), torch.tensor([[0.2, 0.8]]))
+    assert float(noise.counts[0, 1] - (1 - 1 / MEMORY) * before[0, 1]) == pytest.approx(0.25)  # 0.8 for a usual 0.1
+
+
+def test_the_noise_is_told_what_the_image_alone_suggests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not what the neighbours say: they go by labels, which may be the noise."""
+    noise, held, told = estimate(), as_samples(IMAGES[:30], GIVEN[:30]), []
+    monkeypatch.setattr(noise, "note", lambda found, labels, predicted: told.append(predicted))
+    batch, predicted = as_samples(IMAGES[30:34], GIVEN[30:34]), torch.rand(4, 3).softmax(dim=1)
+    known = torch.ones(4, dtype=torch.bool)
+    judge(batch.images, batch.labels, predicted, held, known, 3, noise, Neighbours())
+    assert torch.equal(told[0], predicted)
+
+
+def test_an_arrival_that_comes_back_with_another_picture_votes_with_that(tmp_path: Path) -> None:
+    learner = tiny_learner(memory=24)
+    feed(learner, IMAGES[:24], GIVEN[:24])
+    gone = learner.memory.samples.arrivals[:4].tolist()
+    learner.forget(gone)
+    learner.correct(dict.fromkeys(gone, 1), images=255 - IMAGES[[24, 25, 26, 27]])
+    again = Learner.load(learner.save(tmp_path / "saved"), device="cpu")
+    first, second = (each.observe(IMAGES[30:38], GIVEN[30:38]).p_right for each in (learner, again))
+    np.testing.assert_array_equal(first, second)
 
 
 def test_what_images_usually_suggest_is_a_mean_over_those_that_are_named_as_labelled() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from puridiver.learner.learner import Learner
-from puridiver.trainers import StreamBatch
+from puridiver.nets import Outputs
+from puridiver.trainers import StreamBatch, Trainer
 from tests.learner_samples import as_samples, feed, patterns, tiny_learner, tiny_trainer
 
 IMAGES, LABELS = patterns(40)
@@ -137,7 +139,9 @@ def test_memory_training_mirrors_where_arrivals_show_that_sides_do_not_matter(sw
     images, labels = patterns(400)  # bright rows; turned, bright columns: a mirror image looks like another class
     images = np.swapaxes(images, 1, 2) if swaps_sides else images
     noisy = np.where(np.arange(400) % 4, labels, (labels + 1) % 3)
-    learner = tiny_learner([0, 1, 2], sampler="sieve", trainer="verdict", online_lr=0.05, crop_padding=0)
+    learner = tiny_learner(
+        [0, 1, 2], sampler="sieve", trainer="verdict", online_lr=0.05, crop_padding=0, memory_flip="auto"
+    )
     assert not learner.trainer.mirrors  # nothing has arrived
     feed(learner, images, noisy)
     trainer = Learner.load(learner.save(tmp_path / "saved"), device="cpu").trainer
@@ -145,6 +149,49 @@ def test_memory_training_mirrors_where_arrivals_show_that_sides_do_not_matter(sw
     plain = as_samples(images, labels).images
     is_changed = (trainer.memory_view(plain) != plain).flatten(1).any(dim=1)
     assert is_changed.float().mean() == pytest.approx(0.0 if swaps_sides else 0.5, abs=0.1)
+
+
+@pytest.mark.parametrize(("n_same", "n_mirrored", "mirrors"), [(200, 190, True), (200, 160, False), (60, 60, False)])
+def test_mirrors_need_evidence_from_before_each_batch_is_learnt(n_same, n_mirrored, mirrors, monkeypatch) -> None:
+    """The network names so many of 1,000 arrivals, and of their mirror images, in the end."""
+    trainer = tiny_trainer("verdict", flip=False, memory_flip="auto")
+    told, learnt = [n_same, n_mirrored], []
+
+    def outputs(images: torch.Tensor) -> Outputs:
+        assert len(learnt) == 0  # in this batch
+        logits = torch.zeros(2, len(images) // 2, 3)
+        for which in (0, 1):
+            logits[which, : told[which] // 10, 0] = 1.0
+            logits[which, told[which] // 10 :, 1] = 1.0
+        return Outputs(torch.empty(0), logits.flatten(0, 1))
+
+    monkeypatch.setattr(trainer.models[0], "outputs", outputs)
+    monkeypatch.setattr(Trainer, "observe", lambda self, batch: learnt.append(1) or torch.zeros(()))
+    images = torch.zeros(100, 1, 8, 8, dtype=torch.uint8)
+    for _ in range(60):  # 6,000 arrivals, of which about a thousand count
+        learnt.clear()
+        trainer.observe(StreamBatch(images, torch.zeros(100, dtype=torch.int64)))
+    assert trainer.buffers["named_labels"].tolist() == pytest.approx(told, rel=0.06)
+    assert trainer.mirrors == mirrors
+
+
+def test_memory_training_follows_flip_and_strong_where_a_user_sets_them() -> None:
+    settings = {"sampler": "sieve", "trainer": "verdict", "network": "convnet", "memory": 10, "device": "cpu"}
+    images = torch.randint(256, (40, 1, 28, 28), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+    def views(**options: Any) -> tuple[Any, torch.Tensor]:
+        trainer = Learner(classes=2, input_shape=(28, 28, 1), crop_padding=0, **settings, **options).trainer
+        return trainer, trainer.memory_view(images)
+
+    default, seen = views()
+    assert (default.options.memory_policy, default.options.memory_flip) == ("autoaugment", "auto")
+    assert not torch.equal(seen, images)
+    trainer, seen = views(strong="none", flip=False)
+    assert (trainer.options.memory_policy, trainer.options.memory_flip) == ("strong", "flip")
+    assert torch.equal(seen, images)
+    assert views(flip=False, memory_flip="auto")[0].options.memory_flip == "auto"
+    with pytest.raises(ValueError, match="memory_policy is an option for images"):
+        Learner(classes=2, input_shape=(8,), **{**settings, "network": "mlp"}, memory_policy="none")
 
 
 def test_flip_asks_for_mirror_images_and_memory_flip_for_no_comparison() -> None:

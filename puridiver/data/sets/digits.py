@@ -25,12 +25,7 @@ class Digits(DataSet):
     fingerprint = "a05f0dbbc0659d056240a59ef6d4eb94ff799cb51f2ba5b6244bd0bcb4c9d709"
 
     def load(self, root: Path, options: FileOptions, on_progress: OnProgress | None) -> DataSource:
-        # The file itself: to import scikit-learn takes a second.
-        home = importlib.util.find_spec("sklearn")
-        assert home is not None
-        assert home.origin is not None
-        table = np.loadtxt(Path(home.origin).parent / "datasets/data/digits.csv.gz", delimiter=",")
-        values, labels = table[:, :-1], table[:, -1].astype(np.int64)
+        values, labels = values_and_labels()
         images = torch.from_numpy(np.rint(values.reshape(-1, 8, 8, 1) * (255 / 16)).astype(np.uint8))
         order, is_test = seeded_order(len(labels)), np.zeros(len(labels), dtype=bool)
         for digit in range(10):
@@ -38,3 +33,16 @@ class Digits(DataSet):
         ids = torch.from_numpy(labels)
         train, test = ImageSet(images[~is_test], ids[~is_test]), ImageSet(images[is_test], ids[is_test])
         return DataSource(self.name, tuple("0123456789"), train, test, defaults=dict(self.defaults))
+
+
+def values_and_labels() -> tuple[np.ndarray, np.ndarray]:
+    """Pixels (N, 64) from 0 to 16 and digits (N,), from scikit-learn's file: to import scikit-learn takes a second."""
+    home = importlib.util.find_spec("sklearn")
+    file = Path(home.origin or "").parent / "datasets/data/digits.csv.gz" if home else None
+    if file is None or not file.is_file():
+        from sklearn.datasets import load_digits
+
+        values, labels = load_digits(return_X_y=True)
+        return values, labels.astype(np.int64)
+    table = np.loadtxt(file, delimiter=",")
+    return table[:, :-1], table[:, -1].astype(np.int64)

@@ -50,7 +50,7 @@ def best_epoch_accuracy(record: Record) -> float:
     return judged.max() if len(judged) else np.nan
 
 
-@metric("change of accuracy by the worst training on the memory")
+@metric("change of accuracy by the worst last training of a task")
 def worst_consolidation(record: Record) -> float:
     """Accuracy after a task's last training on the memory - just before it; of all tasks the lowest."""
     before = dict(zip(record.values("seen", "anytime"), record.values("accuracy", "anytime"), strict=True))
