@@ -80,10 +80,8 @@ FOR_IMAGES = (
     "crop_padding", "flip", "strong", "weak", "online_crop_flip", "spr_crop", "memory_flip", "memory_policy",
 )  # fmt: skip
 FOR_VECTORS = ("vector_noise",)
-FOLLOWERS = {
-    "memory_flip": "flip",
-    "memory_policy": "strong",
-}  # a method's own value gives way to what a user sets here
+# What a method sets for memory training gives way to what a user sets for all training.
+FOLLOWERS = {"memory_flip": "flip", "memory_policy": "strong"}
 
 
 def recipe(name: str, **overrides: Any) -> Options:
