@@ -16,11 +16,9 @@ from puridiver.learner.verdicts import (
     FULL_TRUST,
     MEMORY,
     MOST_CONFUSED,
-    NEIGHBOURS,
     NO_TRUST,
     PRIOR,
     RIGHT,
-    SOFTNESS,
     Neighbours,
     NoiseEstimate,
     Verdict,
@@ -69,7 +67,6 @@ def test_an_image_that_the_memory_holds_is_named_by_its_label_whatever_its_brigh
     assert found.shape == (5, 4)
     assert (found.argmax(dim=1) == labels[:5]).all()
     assert float(found.amax()) > 0.9
-    assert (NEIGHBOURS, SOFTNESS) == (20, 0.05)
 
 
 def test_neighbours_vote_alike_whether_their_pixels_are_kept_or_made_anew() -> None:
