@@ -81,7 +81,7 @@ FOR_IMAGES = (
 )  # fmt: skip
 FOR_VECTORS = ("vector_noise",)
 # What a method sets for memory training gives way to what a user sets for all training.
-FOLLOWERS = {"memory_flip": "flip", "memory_policy": "strong"}
+GIVES_WAY_TO = {"memory_flip": "flip", "memory_policy": "strong"}
 
 
 def recipe(name: str, **overrides: Any) -> Options:
@@ -137,5 +137,5 @@ def resolve(
     suits = {
         name: value for name, value in {**suited_to(input_shape), **(data_defaults or {})}.items() if options.get(name)
     }
-    method = {name: v for name, v in (method_defaults or {}).items() if FOLLOWERS.get(name) not in overrides}
+    method = {name: v for name, v in (method_defaults or {}).items() if GIVES_WAY_TO.get(name) not in overrides}
     return options.replace(**suits).replace(**method).replace(**overrides)

@@ -72,8 +72,8 @@ class NoiseEstimate:
     A verdict needs such a matrix, and gives a better one: classes that are often confused by those who label stand out
     after some hundred labels. Old verdicts fade, and a few made-up labels keep rare classes near the expected share.
 
-    Noise cannot be seen in the image. So a label that an image suggests, more than images of class c usually do, hardly
-    counts as noise of c. Otherwise a class that comes late and looks like c passes for wrong labels of c, for good.
+    A label that an image suggests, more than images of class c usually do, is hardly noise of c. Without that rule a
+    class that comes late and looks like c passes for wrong labels of c, and is never learnt.
     """
 
     def __init__(self, counts: Tensor) -> None:

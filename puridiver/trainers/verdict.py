@@ -18,7 +18,9 @@ from puridiver.trainers.online import StreamBatch
 NAMED = "named_labels"  # how many recent labels the network named: on their images, on the mirror images, (2,)
 RECENT = 1000  # arrivals
 FEWEST_NAMED = 100  # before that many the comparison says little
-AS_GOOD = 0.9  # photographs of things: 0.95 to 1.04; clothes 0.68 to 0.87, characters 0.32 to 0.78 (0 to 60 % noise)
+# By a prototype on the choosing streams, 0 to 60 % noise: photographs of things 0.95 to 1.04, clothes 0.68 to 0.87,
+# characters 0.32 to 0.78.
+AS_GOOD = 0.9
 
 
 class VerdictTrainer(Trainer):
