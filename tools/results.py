@@ -47,6 +47,7 @@ ORDINARY = {  # lines of the page on ordinary streams: the grids and the method 
 ARRIVALS = {"cifar10-grey-late": 3000, "cifar100-coarse": 3000, "cifar100-grey": 3000, "digits-single": 1397,
             "mnist-imbalance": 1929}  # fmt: skip
 MORE = {  # methods of other grids that Table 1 shows, too
+    "released": {"PuriDivER": "PuriDivER, `released`"},
     "label-margin-published": {"the default before": "PuriDivER, the former default"},
     "beyond-table1": {"NTD": "NTD, not in the paper"},
     "beyond-table1-replay": {
@@ -54,6 +55,16 @@ MORE = {  # methods of other grids that Table 1 shows, too
         for name in ("ER", "ER-ACE", "DER++", "MIR", "GSS", "CLIB", "AER + ABS", "CNLL")
     },
     "told-co-teaching": {"RSV + Co-teaching": "RSV + told Co-teaching", "GBS + Co-teaching": "GBS + told Co-teaching"},
+}
+LIKE = {  # each memory under `official` with plain training, then under the default recipe with each training
+    memory: (released, ("like-for-like", f"{memory}, plain"), with_trainer)
+    for memory, released, with_trainer in (
+        ("RSV", ("table1", "RSV"), ("like-for-like", "RSV, PuriDivER's trainer")),
+        ("GBS", ("table1", "GBS"), ("like-for-like", "GBS, PuriDivER's trainer")),
+        ("RM", ("table1", "RM"), ("like-for-like", "RM, PuriDivER's trainer")),
+        ("NTD", ("beyond-table1", "NTD"), ("like-for-like", "NTD, PuriDivER's trainer")),
+        ("PuriDivER's memory", ("table3", "neither"), ("table1 recipe=puridiver", "PuriDivER")),
+    )
 }
 
 
@@ -120,6 +131,36 @@ class Results:
                 lines.append([f"{words} less the paper", *texts])
         return compact(["method", *NOISES], lines)
 
+    def like_for_like(self) -> pd.DataFrame:
+        """Seed 1 by column and memory: `official` and the default with plain training, and PuriDivER's trainer."""
+        rows = self.rows[self.rows["seed"] == 1].drop_duplicates(["grid", "method", "column"])
+        value = 100 * rows.set_index(["grid", "method", "column"])["last_accuracy"]
+        lines = {
+            (column, memory): [value.get((*cell, column)) for cell in cells]
+            for column in sorted(rows.loc[rows["grid"] == "like-for-like", "column"].unique())
+            for memory, cells in LIKE.items()
+        }
+        index = pd.MultiIndex.from_tuples(lines, names=["column", "memory"])
+        return pd.DataFrame(list(lines.values()), index, ["official", "plain", "trainer"], dtype=float)
+
+    def like_for_like_table(self) -> str:
+        lines = [
+            [column, memory, *(NOT_RUN if pd.isna(cell) else f"{cell:.1f}" for cell in cells)]
+            for (column, memory), cells in self.like_for_like().T.items()
+        ]
+        return compact(["stream", "memory", "`official`, plain", "plain", "PuriDivER's trainer"], lines)
+
+    def worth(self, way: str, less: str, *memories: str) -> str:
+        """What one way of training gains over another, over these memories: mean ± standard error (pairs)."""
+        table = self.like_for_like()
+        table = table[table.index.isin(memories or LIKE, level="memory")]
+        return difference(table[way] - table[less])
+
+    def worth_of_memory(self, memory: str, less: str, way: str) -> str:
+        """What one memory gains over another, trained in the same way."""
+        values = self.like_for_like()[way].unstack()
+        return difference(values[memory] - values[less])
+
     def measures(self, *names: str) -> str:
         """Further figures of PuriDivER on CIFAR-10, by recipe and noise."""
         lines, forms = [], ["{:.1%}" if METRICS[name].unit else "{:.2f}" for name in names]
@@ -144,7 +185,6 @@ class Results:
             for title, grid, method in (
                 ("NTD, ours", "beyond-table1", "NTD"),
                 ("`official`, ours", "table1", "PuriDivER"),
-                ("former default, ours", "label-margin-published", "the default before"),
                 ("**default, ours**", "table1 recipe=puridiver", "PuriDivER"),
             ):
                 ours = self.cells(grid, data)
@@ -190,6 +230,12 @@ def figure(line: dict[str, float]) -> str:
     """A cell of ours; the number of seeds where it is not three."""
     spread = "" if pd.isna(line["deviation"]) else f" ± {line['deviation']:.1f}"
     return f"{line['mean']:.1f}{spread}" + (f" ({line['seeds']})" if line["seeds"] != 3 else "")
+
+
+def difference(values: pd.Series) -> str:
+    """Mean ± standard error of differences and their number."""
+    values = values.dropna()
+    return f"{values.mean():+.1f} ± {values.sem():.1f} ({len(values)})"
 
 
 def paper_text(spec: Grid, data: str, method: str, noise: str) -> str:
