@@ -50,9 +50,9 @@ def best_epoch_accuracy(record: Record) -> float:
     return judged.max() if len(judged) else np.nan
 
 
-@metric("change of accuracy by the worst last training of a task")
+@metric("lowest change of accuracy by memory training")
 def worst_consolidation(record: Record) -> float:
-    """Accuracy after a task's last training on the memory - just before it; of all tasks the lowest."""
+    """Accuracy just after the memory training that ends a task less that just before it, lowest of all tasks."""
     before = dict(zip(record.values("seen", "anytime"), record.values("accuracy", "anytime"), strict=True))
     after = zip(record.values("seen"), record.values("accuracy"), strict=True)
     changes = [accuracy - before[seen] for seen, accuracy in after if seen in before]
