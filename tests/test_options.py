@@ -42,7 +42,7 @@ def test_a_wrong_value_is_refused_with_what_is_allowed(option: str, value: Any, 
 
 
 def test_unknown_names_are_refused_with_what_was_meant() -> None:
-    with pytest.raises(ValueError, match="official, paper, puridiver, but got 'ours'"):
+    with pytest.raises(ValueError, match="official, paper, puridiver, released, but got 'ours'"):
         recipe("ours")
     with pytest.raises(ValueError, match="no option 'epoch'; did you mean epochs"):
         recipe("paper", epoch=3)

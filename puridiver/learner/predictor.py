@@ -104,7 +104,8 @@ class Predictor:
         there is nothing to compare, it takes a pass that is made only if it is `wanted`.
         """
         if self._kept is None or not self.weighs:
-            return self.predict(images)[0] if wanted else None
+            live = self._kept is None and self._held is None  # then what answers is a copy of the live networks
+            return self.predict(images, live)[0] if wanted else None
         now, then = self._probabilities(images), self._probabilities(images, self._kept.networks)
         found = joined(now, then, self._kept.taught, snapshot_share(self._evidence))
         named = now.argmax(dim=1) == labels, then.argmax(dim=1) == labels

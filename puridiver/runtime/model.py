@@ -113,6 +113,7 @@ class TrainableModel:
             for name, value in older.items():  # of the network before it grew; rows of new classes are the network's
                 self.average[name][slice(len(value)) if value.ndim else ...] = value
         self._structure = _structure_of(self.network)
+        self._averaged = _structure_of(self.network, self.average)
         self._in_thread = _ThreadsOwn(self._structure)
         self.version += 1
 
@@ -125,7 +126,7 @@ class TrainableModel:
         the copies of the weights: the first one's gradient needs them as they are.
         """
         x = to_float(images) if images.dtype == torch.uint8 else images
-        self.network.train(train_norm)
+        self._in_mode(train_norm)
         if not self.shadows:
             with self._precision():
                 return self.network(x).logits.float()
@@ -164,11 +165,21 @@ class TrainableModel:
         if self.shadows:
             self._renew_shadows([weights[name] for name in self.shadows])
             weights, x = {**weights, **self.shadows}, x.to(self.dtype)
-        reads_snapshot = snapshot is not None and self.runtime.device.type == "cpu"
-        network = self._in_thread.network if reads_snapshot else self.network.eval()
         with self._precision():
-            found: Outputs = network(x) if weights is self._live else functional_call(network, weights, (x,))
+            if weights is self._live:
+                found = self._in_mode(train_norm=False)(x)
+            elif weights is self.average:
+                found = self._averaged(x)
+            else:
+                reads_snapshot = snapshot is not None and self.runtime.device.type == "cpu"
+                network = self._in_thread.network if reads_snapshot else self._in_mode(train_norm=False)
+                found = functional_call(network, weights, (x,))
         return Outputs(found.features.float(), found.logits.float())
+
+    def _in_mode(self, train_norm: bool) -> Network:
+        if self.network.training != train_norm:  # to walk through all modules costs a small step a tenth of its time
+            self.network.train(train_norm)
+        return self.network
 
     @torch.no_grad()
     def _renew_shadows(self, masters: list[Tensor]) -> None:

@@ -42,7 +42,7 @@ def test_a_refused_batch_and_a_prediction_change_no_bit():
         ({"input_shape": (8, 8, 2)}, r"1 or 3 channels, or \(d,\) of vectors, but got \(8, 8, 2\)"),
         ({"sampler": "best"}, "sampler should be one of .*, but got 'best'"),
         ({"trainer": "best"}, "trainer should be one of .*selfie, spr, verdict, but got 'best'"),
-        ({"recipe": "best"}, "recipe should be one of official, paper, puridiver, but got 'best'"),
+        ({"recipe": "best"}, "recipe should be one of official, paper, puridiver, released, but got 'best'"),
         ({"network": "vit"}, "network should be one of .*resnet18.*, but got 'vit'"),
         ({"device": "abacus"}, "device should be .*, but got 'abacus'"),
         ({"memroy": 3}, r"no option 'memroy'; did you mean memory\?"),
