@@ -52,6 +52,7 @@ class VerdictTrainer(Trainer):
             "its share of them",
             low=1,
         ),
+        "early_steps": Option(0, "steps at the beginning of a stream during which a batch takes twice `replays`", low=0),
         "memory_policy": Option(
             "strong",
             "policy of memory training, for images of 24 pixels and more; strong: as `strong` says",
@@ -106,7 +107,9 @@ class VerdictTrainer(Trainer):
 
     @property
     def steps(self) -> int:
-        return self.options.replays
+        """At first the network knows little, and each step on a batch tells it more."""
+        is_early = self.options.early_steps and int(self.models[0].averaged) < self.options.early_steps
+        return self.options.replays * (2 if is_early else 1)
 
     @property
     def replay_size(self) -> int:
