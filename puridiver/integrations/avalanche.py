@@ -139,7 +139,7 @@ class PuriDivERPlugin(SupervisedPlugin):
         self._arrived, self._replayed = (pixels, labels), None
         replay, tasks = learner.options.replay, strategy.mbatch[2:]
         if len(learner.memory) and (replay == "always" or (replay != "never" and learner.consolidations)):
-            size, view = learner.trainer.replay_size, learner.trainer.replay_view
+            size, view = learner.trainer.replay_size(len(pixels)), learner.trainer.replay_view
             old = learner.memory.replay(size, view, learner.generators["sampler"])
             self._replayed = old.arrivals
             pixels, labels = torch.cat([pixels, old.images]), torch.cat([labels, old.labels])

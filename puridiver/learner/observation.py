@@ -68,9 +68,9 @@ def _learn(learner: Learner, images: Tensor, numbers: Tensor, wanted: bool) -> V
         options.replay == "after_first_consolidation" and (learner.consolidations > 0 or len(x) == 1)
     )
     replayed = None
-    if replays and len(memory.samples) and trainer.learns_online and trainer.replay_size:
+    if replays and len(memory.samples) and trainer.learns_online and (size := trainer.replay_size(len(x))):
         generator = learner.generators["sampler"]
-        replayed = memory.replay(trainer.replay_size, trainer.replay_view, generator, trainer.replay_ahead)
+        replayed = memory.replay(size, trainer.replay_view, generator, trainer.replay_ahead)
     full = len(memory.samples) == memory.capacity
     freeze = options.online_batchnorm == "frozen_when_full" and sampler.freezes_norm and full
     refines = options.online_targets == "verdict"

@@ -31,9 +31,8 @@ class AlternateReplay(AsymmetricReplay):
     def _forgets(self, batch: int) -> bool:
         return batch // self.options.aer_block % 2 == 0
 
-    @property
-    def replay_size(self) -> int:
-        return 0 if self._forgets(self._batches) else super().replay_size
+    def replay_size(self, n_stream: int) -> int:
+        return 0 if self._forgets(self._batches) else super().replay_size(n_stream)
 
     @property
     def fills_memory(self) -> bool:

@@ -179,9 +179,8 @@ class Trainer(ABC):
         """What memory samples teach, (N, C)."""
         return self.one_hot(memory.labels)
 
-    @property
-    def replay_size(self) -> int:
-        """How many memory samples `observe` wants beside the next stream batch, if the option `replay` allows any."""
+    def replay_size(self, n_stream: int) -> int:
+        """How many memory samples `observe` wants beside the next `n_stream` samples, if `replay` allows any."""
         return self.options.replay_size or self.options.batch_size
 
     @property

@@ -42,9 +42,8 @@ class DarkReplay(ExperienceReplay):
     def to_keep(self, targets: Tensor, logits: Tensor) -> Tensor | None:
         return logits
 
-    @property
-    def replay_size(self) -> int:
-        return 2 * super().replay_size
+    def replay_size(self, n_stream: int) -> int:
+        return 2 * super().replay_size(n_stream)
 
     def online_loss(self, batch: OnlineBatch, logits_of: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
         n_replayed = len(batch.images) - batch.n_stream

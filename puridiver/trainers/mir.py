@@ -48,13 +48,12 @@ class InterferedReplay(ExperienceReplay):
         super().__init__(context)
         self._retrieve = captured(self.runtime, self._most_interfered, *self.models, copies=True)
 
-    @property
-    def replay_size(self) -> int:
-        return max(self.options.mir_candidates, super().replay_size)
+    def replay_size(self, n_stream: int) -> int:
+        return max(self.options.mir_candidates, super().replay_size(n_stream))
 
     def observe(self, batch: StreamBatch) -> Tensor:
         replay = batch.replay
-        if replay is not None and len(replay) > super().replay_size:
+        if replay is not None and len(replay) > super().replay_size(len(batch.images)):
             rows = self._retrieve(batch.images, batch.labels, replay.images, replay.labels)
             batch = batch._replace(replay=replay.take(rows))
         return super().observe(batch)
@@ -62,4 +61,4 @@ class InterferedReplay(ExperienceReplay):
     def _most_interfered(self, images: Tensor, labels: Tensor, others: Tensor, other_labels: Tensor) -> Tensor:
         """The rows of the other samples that suffer most."""
         scores = interference(self.models[0], images, labels, others, other_labels, self.options.mir_rate)
-        return scores.topk(super().replay_size).indices
+        return scores.topk(super().replay_size(len(images))).indices

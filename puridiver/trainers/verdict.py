@@ -49,10 +49,10 @@ class VerdictTrainer(Trainer):
         "replays": Option(
             3,
             "steps on a stream batch, each joined by other memory samples; a batch of fewer than `replay_size` takes "
-            "its share of them",
+            "its share of them, joined by as many, at least half of `replay_size`",
             low=1,
         ),
-        "early_steps": Option(0, "steps at the beginning of a stream during which a batch takes twice `replays`", low=0),
+        "early_steps": Option(0, "first steps on a stream, during which a batch takes twice `replays`", low=0),
         "memory_policy": Option(
             "strong",
             "policy of memory training, for images of 24 pixels and more; strong: as `strong` says",
@@ -78,12 +78,11 @@ class VerdictTrainer(Trainer):
 
     def observe(self, batch: StreamBatch) -> Tensor:
         self._compare_mirrored(batch)
-        most, size, replay = self.steps, super().replay_size, batch.replay
-        steps = min(most, -(-most * len(batch.labels) // size))
-        parts = [] if replay is None else replay.split(-(-len(replay) // most))
+        replay, steps = batch.replay, self._steps(len(batch.labels))
+        parts = [] if replay is None else replay.split(-(-len(replay) // steps))
         losses = [
             super(VerdictTrainer, self).observe(batch._replace(replay=part))
-            for part, _ in zip_longest(parts[:steps], range(steps))
+            for part, _ in zip_longest(parts, range(steps))
         ]
         return losses[0]
 
@@ -111,9 +110,12 @@ class VerdictTrainer(Trainer):
         is_early = self.options.early_steps and int(self.models[0].averaged) < self.options.early_steps
         return self.options.replays * (2 if is_early else 1)
 
-    @property
-    def replay_size(self) -> int:
-        return self.steps * super().replay_size
+    def _steps(self, n_stream: int) -> int:
+        return min(self.steps, -(-self.steps * n_stream // super().replay_size(n_stream)))
+
+    def replay_size(self, n_stream: int) -> int:
+        most = super().replay_size(n_stream)
+        return self._steps(n_stream) * min(most, max(n_stream, most // 2))
 
     def to_keep(self, targets: Tensor, logits: Tensor) -> Tensor | None:
         return targets

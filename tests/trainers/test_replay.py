@@ -133,7 +133,7 @@ def test_interference_is_what_a_step_on_the_stream_batch_does_to_each_loss():
 
 def test_mir_replays_what_the_batch_would_disturb_most(monkeypatch):
     trainer = tiny_trainer("mir", batch_size=3, mir_candidates=8)
-    assert trainer.replay_size == 8
+    assert trainer.replay_size(3) == 8
     model = trainer.models[0]
     scores = interference(model, STREAM.images, STREAM.labels, REPLAY.images, REPLAY.labels, trainer.options.mir_rate)
     seen = []

@@ -73,19 +73,23 @@ def test_each_step_sees_the_batch_and_other_memory_samples(n_replayed, sizes, mo
     assert torch.equal(trainer.vectors, soft)
 
 
-@pytest.mark.parametrize(("n", "steps"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (6, 3), (40, 3)])
-def test_a_small_batch_takes_its_share_of_the_steps(n: int, steps: int, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("n", "sizes"),
+    [(1, [3]), (2, [3]), (3, [3, 3]), (4, [4, 4]), (5, [5, 5, 5]), (6, [6, 6, 6]), (40, [6, 6, 6])],
+)
+def test_a_small_batch_takes_its_share_of_steps_and_replay(n: int, sizes: list[int], monkeypatch) -> None:
     trainer = tiny_trainer("verdict", replays=3, replay_size=6)
-    stream, replay = as_samples(IMAGES[:n], LABELS[:n]), as_samples(IMAGES[:18], LABELS[:18])
+    wanted = trainer.replay_size(n)
+    stream, replay = as_samples(IMAGES[:n], LABELS[:n]), as_samples(IMAGES[:wanted], LABELS[:wanted])
     seen = watched(trainer, monkeypatch)
     trainer.observe(StreamBatch(stream.images, stream.labels, replay))
-    assert [len(images) - n for images, _ in seen] == [6] * steps
-    assert torch.equal(torch.cat([images[n:] for images, _ in seen]), replay.images[: 6 * steps])
+    assert [len(images) - n for images, _ in seen] == sizes
+    assert torch.equal(torch.cat([images[n:] for images, _ in seen]), replay.images)
 
 
 def test_without_a_memory_it_takes_as_many_steps_on_the_batch_alone(monkeypatch) -> None:
     trainer = tiny_trainer("verdict", replays=2, replay_size=5)
-    assert trainer.replay_size == 10
+    assert trainer.replay_size(4) == 8
     stream, seen = as_samples(IMAGES[:4], LABELS[:4]), watched(trainer, monkeypatch)
     loss = trainer.observe(StreamBatch(stream.images, stream.labels))
     assert [len(images) for images, _ in seen] == [4, 4]
