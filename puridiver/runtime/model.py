@@ -270,7 +270,7 @@ class TrainableModel:
 
     @torch.no_grad()
     def leave_average(self) -> None:
-        """Go on from the average; inference sees the network itself from now on."""
+        """Go on from the average, which then stands still; inference sees the network itself from now on."""
         if self.through_average:
             torch._foreach_copy_(list(self._live.values()), list(self.average.values()))
         self.through_average = False
@@ -309,14 +309,18 @@ class TrainableModel:
         self._build()
         self.set_rate(rate)
 
+    @property
+    def _role(self) -> str:
+        """What the average is in a saved state: what predicts, or during memory training what did before it."""
+        return "average" if self.through_average else "before"
+
     def state(self, number: int) -> dict[str, Tensor]:
         """Weights, statistics and the optimiser's buffers, under names that carry the network's number."""
         tensors = {f"network{number}.{name}": value for name, value in self.network.state_dict().items()}
         for name, parameter in self.network.named_parameters():
             for key, value in self.optimiser.state.get(parameter, {}).items():
                 tensors[f"{key}{number}.{name}"] = value
-        if self.through_average:
-            tensors |= {f"average{number}.{name}": value for name, value in self.average.items()}
+        tensors |= {f"{self._role}{number}.{name}": value for name, value in self.average.items()}
         if self.decay:
             tensors[f"averaged{number}"] = self.averaged
         return tensors
@@ -335,12 +339,11 @@ class TrainableModel:
                 # preserve_format keeps the layout of the weight, which the optimiser's kernels expect
                 like = parameter if value.shape == parameter.shape else self.rate  # Adam's count has no shape
                 self.optimiser.state[parameter][key] = torch.empty_like(like, requires_grad=False).copy_(value)
-        self.through_average = f"average{number}.head.linear.weight" in tensors  # saved only while inference sees it
+        self.through_average = f"average{number}.head.linear.weight" in tensors
         if self.decay:
             self.averaged.copy_(tensors[f"averaged{number}"])
-        if self.through_average:
-            for name, mine in self.average.items():
-                mine.copy_(tensors[f"average{number}.{name}"])
+        for name, mine in self.average.items():
+            mine.copy_(tensors[f"{self._role}{number}.{name}"])
         self.version += 1
 
 
