@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from itertools import zip_longest
 
 import torch
@@ -15,12 +17,15 @@ from puridiver.recipes import TINY_IMAGE
 from puridiver.trainers.base import Trainer, TrainerContext
 from puridiver.trainers.online import StreamBatch
 
+logger = logging.getLogger(__name__)
+
 NAMED = "named_labels"  # how many recent labels the network named: on their images, on the mirror images, (2,)
 RECENT = 1000  # arrivals
 FEWEST_NAMED = 100  # before that many the comparison says little
 # By a prototype on the choosing streams, 0 to 60 % noise: photographs of things 0.95 to 1.04, clothes 0.68 to 0.87,
 # characters 0.32 to 0.78.
 AS_GOOD = 0.9
+STANDARD_ERRORS = 2.0  # beyond chance
 
 
 class VerdictTrainer(Trainer):
@@ -29,6 +34,8 @@ class VerdictTrainer(Trainer):
     Each step replays other memory samples. Predictions come from a moving average of the weights, which memory
     training continues. For light networks on short streams: there, this learns more per second than long training on
     the memory (`experiments/light-networks`).
+
+    If memory training names less of what the memory teaches than what predicted before it, beyond chance, that goes on.
 
     Memory training varies images by a policy. Where the option `flip` is off for such images, it mirrors them all the
     same if the network, before learning what arrives, names labels on mirror images nearly as often as on the images.
@@ -134,3 +141,21 @@ class VerdictTrainer(Trainer):
 
     def memory_epoch(self, memory: Samples, epoch: int) -> None:
         self.plain_epoch(memory)
+        if self._epochs_left == 1:
+            self._keep_the_better(memory)
+
+    def _keep_the_better(self, memory: Samples) -> None:
+        """Undo memory training that names less of what it taught than what predicted before it, by McNemar's test.
+
+        If it is worse even there, it is hardly better elsewhere. Samples kept from replay and training would be fairer
+        judges, but they see less and cost accuracy (`experiments/light-networks`).
+        """
+        model, taught = self.models[0], self.memory_targets(memory).argmax(dim=1)
+        after = model.outputs(memory.images).logits.argmax(dim=1) == taught
+        model.through_average = model.decay > 0  # the average is what predicted before
+        before = model.outputs(memory.images).logits.argmax(dim=1) == taught
+        lost, won = self.runtime.read(torch.stack([before & ~after, after & ~before]).sum(dim=1)).tolist()
+        if lost - won > STANDARD_ERRORS * math.sqrt(lost + won):
+            logger.warning("memory training undone: of %d memory samples it lost %d and won %d", len(taught), lost, won)
+            model.leave_average()
+        model.through_average = False

@@ -205,3 +205,52 @@ def test_flip_asks_for_mirror_images_and_memory_flip_for_no_comparison() -> None
         trainer.observe(StreamBatch(stream.images, stream.labels))
         assert trainer.buffers["named_labels"].tolist() == [0, 0]
         assert trainer.mirrors == mirrors
+
+
+def informed(**settings: Any) -> tuple[Learner, np.ndarray, np.ndarray]:
+    """A learner that knows its classes, and images to ask it about with their labels."""
+    settings = {"epochs": 3, "online_lr": 0.05, "online_average": 0.9, "crop_padding": 0, **settings}
+    learner = tiny_learner(3, 60, sampler="sieve", trainer="verdict", **settings)
+    return feed(learner, *patterns(300)), *patterns(60, seed=1)
+
+
+def test_memory_training_that_does_harm_is_undone(tmp_path) -> None:
+    learner, images, labels = informed(lr=30.0)
+    before = learner.predict_proba(images)
+    assert (before.argmax(axis=1) == labels).mean() > 0.9
+    training = learner.consolidation()
+    next(training)
+    assert (learner.predict_proba(images).argmax(axis=1) == labels).mean() < 0.6  # what there is to undo
+    saved = learner.save(tmp_path / "saved")
+    for each in (learner, Learner.load(saved, device="cpu")):
+        list(training if each is learner else each.consolidation())
+        np.testing.assert_array_equal(each.predict_proba(images), before)
+        feed(each, *patterns(32, seed=2))  # and it learns on
+        assert (each.predict(images) == labels).mean() > 0.9
+
+
+def test_memory_training_that_does_no_harm_is_kept() -> None:
+    learner, images, labels = informed()
+    before = learner.predict_proba(images)
+    learner.consolidate()
+    assert not np.array_equal(learner.predict_proba(images), before)
+    assert (learner.predict(images) == labels).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("lost", "won", "undone"), [(4, 0, False), (5, 0, True), (8, 2, False), (9, 2, True), (0, 9, False)]
+)
+def test_it_is_undone_if_it_loses_more_than_chance_explains(lost: int, won: int, undone: bool, monkeypatch) -> None:
+    trainer, memory = tiny_trainer("verdict", online_average=0.9), samples([0] * 40, None, [-1] * 40)
+    before, after = torch.zeros(2, 40, 3)
+    before[:, 1], after[:, 1] = 1.0, 1.0  # wrong
+    before[20:, 0], after[20:, 0] = 2.0, 2.0  # right all the time
+    before[:lost, 0], after[lost : lost + won, 0] = 2.0, 2.0
+    model = trainer.models[0]
+    monkeypatch.setattr(model, "outputs", lambda _: Outputs(torch.empty(0), before if model.through_average else after))
+    model.leave_average()
+    for value in model.average.values():
+        value.fill_(7.0)
+    trainer._keep_the_better(memory)
+    assert not model.through_average
+    assert all((value == 7.0).all() == undone for value in trainer.networks[0].parameters())
