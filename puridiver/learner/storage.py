@@ -19,7 +19,7 @@ from torch import Tensor
 from puridiver.errors import DataError, first_line
 from puridiver.files import check_json, file_lock, parse_json, read_regular, write_atomically
 
-FORMAT = 9
+FORMAT = 10
 FILE, LOCK = "state.safetensors", ".state.lock"
 WAIT_SECONDS = 10.0  # for another writer of the same folder
 

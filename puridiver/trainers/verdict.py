@@ -59,7 +59,6 @@ class VerdictTrainer(Trainer):
             "its share of them, joined by as many, at least half of `replay_size`",
             low=1,
         ),
-        "early_steps": Option(0, "first steps on a stream, during which a batch takes twice `replays`", low=0),
         "memory_policy": Option(
             "strong",
             "policy of memory training, for images of 24 pixels and more; strong: as `strong` says",
@@ -113,9 +112,7 @@ class VerdictTrainer(Trainer):
 
     @property
     def steps(self) -> int:
-        """At first the network knows little, and each step on a batch tells it more."""
-        is_early = self.options.early_steps and int(self.models[0].averaged) < self.options.early_steps
-        return self.options.replays * (2 if is_early else 1)
+        return self.options.replays
 
     def _steps(self, n_stream: int) -> int:
         return min(self.steps, -(-self.steps * n_stream // super().replay_size(n_stream)))

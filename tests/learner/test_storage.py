@@ -90,9 +90,9 @@ def of_another(header: Any) -> bytes:
         (b"\x10\0\0\0\0\0\0\0 not a header ....", "is damaged"),
         (safetensors.torch.save({"a": torch.zeros(3)}), "is damaged: format should be"),
         (of_another([]), "is damaged"),
-        (of_another({"format": 9}), "is damaged: sha256 should be"),
-        (of_another({"format": 9, "sha256": "0", "settings": {}}), "is damaged: its checksum"),
-        (of_another({"format": 2}), "saved in format 2, but this version reads format 9"),
+        (of_another({"format": storage.FORMAT}), "is damaged: sha256 should be"),
+        (of_another({"format": storage.FORMAT, "sha256": "0", "settings": {}}), "is damaged: its checksum"),
+        (of_another({"format": 2}), "saved in format 2, but this version reads format"),
     ],
 )
 def test_a_file_of_something_else_is_named(tmp_path: Path, content: bytes, message: str) -> None:
