@@ -73,7 +73,7 @@ RECIPES: dict[str, dict[str, Any]] = {"official": OFFICIAL, "released": RELEASED
 PUBLISHED = "official"
 DESCRIPTIONS = {
     "official": "what the paper's released program does, oddities included",
-    "released": "official, with what it leaves out of the released program because it makes no difference",
+    "released": "official, with the rows of the released program that it leaves out",
     "paper": "the equations as printed, with the plainest reading where the paper is silent",
     "puridiver": "the default: official, but it learns more from the stream, scores labels by margin and by loss on "
     "arrival, and predicts with snapshots of memory training and the live network, weighed by evidence; light networks "

@@ -57,7 +57,7 @@ class Consolidations:
         """End a consolidation that was saved and loaded, if there is one: the learner does not continue it."""
         self.check_none_under_way(before)
         if self.begun is not None:
-            self._learner.trainer.end_consolidation()
+            self._learner.trainer.end_consolidation(self._learner.memory.trained_on)
             self._end(None)
 
     def _begin(self, me: object, epochs: int | None) -> Generator[int, None, None]:
@@ -97,4 +97,5 @@ class Consolidations:
             steps.close()
         self.count += self.begun is not None and self.begun.epochs_done > 0
         self.begun = None
+        self._learner.predictor.publish()
         self._learner.edits.apply()

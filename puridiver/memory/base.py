@@ -143,8 +143,9 @@ class Memory:
         self, size: int, view: Callable[[Tensor], Tensor], generator: torch.Generator, most_ahead: int = REPLAY_AHEAD
     ) -> Samples:
         """Augmented views of up to `size` distinct samples, to join a stream batch."""
-        if not self.replay_stock:
-            n, ahead = len(self.samples), most_ahead if len(self.samples) == self.capacity else 1
+        n = len(self.samples)
+        if not self.replay_stock or len(self.replay_stock[-1]) != min(size, n):
+            ahead = most_ahead if n == self.capacity else 1
             drawn = [torch.randperm(n, generator=generator)[:size] for _ in range(ahead)]
             picked = self.samples.take(self._runtime.move(torch.cat(drawn)))
             self.replay_stock = replace(picked, images=view(picked.images)).split(min(size, n))

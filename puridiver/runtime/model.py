@@ -113,7 +113,7 @@ class TrainableModel:
             for name, value in older.items():  # of the network before it grew; rows of new classes are the network's
                 self.average[name][slice(len(value)) if value.ndim else ...] = value
         self._structure = _structure_of(self.network)
-        self._averaged = _structure_of(self.network, self.average)
+        self._averaged = _structure_of(self.network, self.average) if self.decay else None
         self._in_thread = _ThreadsOwn(self._structure)
         self.version += 1
 
@@ -168,7 +168,7 @@ class TrainableModel:
         with self._precision():
             if weights is self._live:
                 found = self._in_mode(train_norm=False)(x)
-            elif weights is self.average:
+            elif self._averaged is not None and weights is self.average:
                 found = self._averaged(x)
             else:
                 reads_snapshot = snapshot is not None and self.runtime.device.type == "cpu"
@@ -177,7 +177,8 @@ class TrainableModel:
         return Outputs(found.features.float(), found.logits.float())
 
     def _in_mode(self, train_norm: bool) -> Network:
-        if self.network.training != train_norm:  # to walk through all modules costs a small step a tenth of its time
+        # To walk through all modules costs a small step a tenth of its time. Others' modules may switch by themselves.
+        if self.network.training != train_norm or not self.network.is_own():
             self.network.train(train_norm)
         return self.network
 

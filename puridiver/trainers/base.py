@@ -141,10 +141,10 @@ class Trainer(ABC):
                 self.memory_epoch(memory, epoch)
                 yield epoch
         finally:  # also where the caller leaves before the last epoch
-            self.end_consolidation()
+            self.end_consolidation(memory)
 
-    def end_consolidation(self) -> None:
-        """Back to learning online."""
+    def end_consolidation(self, memory: Samples) -> None:
+        """Back to learning online, after the last epoch or before."""
         self._view_stock = []
         for model in self.models:
             model.restart_average()

@@ -35,7 +35,8 @@ class VerdictTrainer(Trainer):
     training continues. For light networks on short streams: there, this learns more per second than long training on
     the memory (`experiments/light-networks`).
 
-    If memory training names less of what the memory teaches than what predicted before it, beyond chance, that goes on.
+    If memory training ends with a network that names less of what the memory teaches than the moving average did
+    before, beyond chance, the learner goes on from the average.
 
     Memory training varies images by a policy. Where the option `flip` is off for such images, it mirrors them all the
     same if the network, before learning what arrives, names labels on mirror images nearly as often as on the images.
@@ -84,7 +85,7 @@ class VerdictTrainer(Trainer):
 
     def observe(self, batch: StreamBatch) -> Tensor:
         self._compare_mirrored(batch)
-        replay, steps = batch.replay, self._steps(len(batch.labels))
+        replay, steps = batch.replay, self._share_of_steps(len(batch.labels))
         parts = [] if replay is None else replay.split(-(-len(replay) // steps))
         losses = [
             super(VerdictTrainer, self).observe(batch._replace(replay=part))
@@ -93,9 +94,10 @@ class VerdictTrainer(Trainer):
         return losses[0]
 
     def _compare_mirrored(self, batch: StreamBatch) -> None:
-        """Count the labels that the network names before it learns the batch."""
+        """Count the labels that the network names before it learns the batch; of small batches every fourth will do."""
         o, images = self.options, batch.images
-        if images.ndim == 2 or o.flip or o.memory_flip == "flip":
+        is_small = len(images) < super().replay_size(len(images))
+        if images.ndim == 2 or o.flip or o.memory_flip == "flip" or (is_small and self.models[0].averaged % 4 > 0):
             return
         logits = self.models[0].outputs(torch.cat([images, images.flip(-1)])).logits
         is_named = logits.argmax(dim=1).view(2, -1) == batch.labels
@@ -114,12 +116,12 @@ class VerdictTrainer(Trainer):
     def steps(self) -> int:
         return self.options.replays
 
-    def _steps(self, n_stream: int) -> int:
+    def _share_of_steps(self, n_stream: int) -> int:
         return min(self.steps, -(-self.steps * n_stream // super().replay_size(n_stream)))
 
     def replay_size(self, n_stream: int) -> int:
         most = super().replay_size(n_stream)
-        return self._steps(n_stream) * min(most, max(n_stream, most // 2))
+        return self._share_of_steps(n_stream) * min(most, max(n_stream, most // 2))
 
     def to_keep(self, targets: Tensor, logits: Tensor) -> Tensor | None:
         return targets
@@ -138,8 +140,11 @@ class VerdictTrainer(Trainer):
 
     def memory_epoch(self, memory: Samples, epoch: int) -> None:
         self.plain_epoch(memory)
-        if self._epochs_left == 1:
+
+    def end_consolidation(self, memory: Samples) -> None:
+        if self.models[0].decay:
             self._keep_the_better(memory)
+        super().end_consolidation(memory)
 
     def _keep_the_better(self, memory: Samples) -> None:
         """Undo memory training that names less of what it taught than what predicted before it, by McNemar's test.
@@ -149,7 +154,7 @@ class VerdictTrainer(Trainer):
         """
         model, taught = self.models[0], self.memory_targets(memory).argmax(dim=1)
         after = model.outputs(memory.images).logits.argmax(dim=1) == taught
-        model.through_average = model.decay > 0  # the average is what predicted before
+        model.through_average = True  # the average is what predicted before
         before = model.outputs(memory.images).logits.argmax(dim=1) == taught
         lost, won = self.runtime.read(torch.stack([before & ~after, after & ~before]).sum(dim=1)).tolist()
         if lost - won > STANDARD_ERRORS * math.sqrt(lost + won):

@@ -87,6 +87,14 @@ def test_after_a_correction_nothing_is_replayed_with_the_old_label() -> None:
     assert set(replayed.labels.tolist()) == {2}
 
 
+def test_a_batch_of_another_size_is_joined_by_as_many_as_it_asks_for() -> None:
+    learner = fed(tiny_learner(memory=8, replay="always"), 0, 40)
+    ahead = len(learner.memory.replay_stock[-1])
+    for size in (ahead - 1, 3, 8, 20):
+        replayed = learner.memory.replay(size, learner.trainer.strong_view, learner.generators["sampler"])
+        assert len(set(replayed.arrivals.tolist())) == len(replayed) == min(size, 8)
+
+
 def test_what_a_person_has_checked_is_not_doubted_again() -> None:
     """Wrong labels that are confirmed as right: the learner has every reason to doubt them, and may not."""
     given = np.where(np.arange(48) % 4 == 0, (LABELS[:48] + 1) % 3, LABELS[:48])

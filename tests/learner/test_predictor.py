@@ -166,6 +166,16 @@ def test_after_a_first_consolidation_that_was_left_the_network_that_learns_on_pr
     np.testing.assert_allclose(learner.predict_proba(TEST), own(learner), atol=1e-6)
 
 
+def test_what_answers_judges_arrivals_also_after_a_first_consolidation_that_was_left() -> None:
+    learner = tiny_learner(online_prediction="weighed")
+    observe(learner, 0)
+    next(learner.consolidation(epochs=9))
+    x = torch.from_numpy(TEST).permute(0, 3, 1, 2).contiguous()
+    found = learner.predictor.judge(x, torch.zeros(len(x), dtype=torch.int64))
+    np.testing.assert_array_equal(found.numpy(), learner.predict_proba(TEST))
+    assert not np.allclose(own(learner), found.numpy(), atol=1e-4)
+
+
 def test_a_snapshot_answers_for_what_it_was_taught_alone() -> None:
     now, then = torch.tensor([[0.1, 0.3, 0.2, 0.4]]), torch.tensor([[0.2, 0.3, 0.5]])  # the fourth class is new
     found = joined(now, then, torch.tensor([1.0, 1.0, 0.0]), 0.5)

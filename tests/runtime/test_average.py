@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
+from torch.func import functional_call
 
 from puridiver import Learner
+from puridiver.augment import to_float
 from tests.learner_samples import SHAPE, differing, patterns, tiny_learner
 
 DECAY = 0.8
@@ -87,3 +92,22 @@ def test_growth_keeps_the_average_of_what_was_there() -> None:
     assert len(after["head.linear.weight"]) == 3
     for name, value in before.items():
         assert torch.equal(after[name][: len(value)], value)
+
+
+@pytest.mark.parametrize("change", ["none", "grow", "drop", "load"])
+def test_a_pass_by_the_average_is_that_of_a_network_with_those_weights(change: str) -> None:
+    learner = Learner(None, SHAPE, 12, device="cpu", online_average=DECAY, epochs=1, batch_size=8)
+    observe(learner)
+    model = learner.trainer.models[0]
+    if change == "grow":
+        learner.set_classes([*learner.classes, 3])
+    elif change == "drop":
+        learner.remove_class(1)
+    elif change == "load":
+        model.load_state(0, {name: value.clone() for name, value in model.state(0).items()})
+    observe(learner, n_batches=2, seed=1)
+    x = torch.from_numpy(patterns(10, seed=3)[0]).permute(0, 3, 1, 2).contiguous()
+    with torch.no_grad():
+        expected = functional_call(copy.deepcopy(model.network).eval(), held(learner), (to_float(x),))
+    assert torch.equal(model.outputs(x).logits, expected.logits)
+    assert not torch.allclose(model.network.eval()(to_float(x)).logits, expected.logits)

@@ -229,6 +229,21 @@ def test_memory_training_that_does_harm_is_undone(tmp_path) -> None:
         assert (each.predict(images) == labels).mean() > 0.9
 
 
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_harm_is_undone_if_memory_training_stops_early(is_loaded: bool, tmp_path) -> None:
+    learner, images, labels = informed(lr=30.0)
+    before = learner.predict_proba(images)
+    training = learner.consolidation()
+    next(training)
+    if is_loaded:  # and observing ends what it was saved in
+        learner = Learner.load(learner.save(tmp_path / "saved"), device="cpu")
+        feed(learner, *patterns(1, seed=2))
+    else:
+        training.close()
+        np.testing.assert_array_equal(learner.predict_proba(images), before)
+    assert (learner.predict(images) == labels).mean() > 0.9
+
+
 def test_memory_training_that_does_no_harm_is_kept() -> None:
     learner, images, labels = informed()
     before = learner.predict_proba(images)
