@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import jinja2
@@ -66,6 +67,13 @@ LIKE = {  # each memory under `official` with plain training, then under the def
         ("PuriDivER's memory", ("table3", "neither"), ("table1 recipe=puridiver", "PuriDivER")),
     )
 }
+STEPS = (  # from `official` to the default, in the order in which each part entered: what is new, grid, method
+    ("", "table1", "PuriDivER"),
+    ("online: four steps, ten times the rate, BatchNorm trains", "arrival-loss-published", "the default before"),
+    ("the score counts the loss on arrival", "arrival-loss-published", "arrival by half, two views"),
+    ("margin instead of loss, batches of 32, three snapshots", "label-margin-published", "the default"),
+    ("weight decay 0.0005", "table1 recipe=puridiver", "PuriDivER"),
+)
 
 
 class Results:
@@ -160,6 +168,27 @@ class Results:
         """What one memory gains over another, trained in the same way."""
         values = self.like_for_like()[way].unstack()
         return difference(values[memory] - values[less])
+
+    def steps(self) -> str:
+        """What each part gained when it entered, on the published streams of CIFAR-10."""
+        columns = [f"cifar10 {noise}" for noise in NOISES]
+        stages = [
+            self.of(grid, "cifar10").query("method == @method").set_index(["column", "seed"])["value"]
+            for _, grid, method in STEPS
+        ]
+        gains = {words: new - old for (words, *_), (old, new) in zip(STEPS[1:], pairwise(stages), strict=True)}
+        gains["all of them"] = stages[-1] - stages[0]
+        lines = [
+            [words, *(f"{gain[column].mean():+.1f}" for column in columns), difference(gain)]
+            for words, gain in gains.items()
+        ]
+        return compact(["what is new", *NOISES, "all five"], lines)
+
+    def worst_fall(self) -> str:
+        """The largest fall of accuracy from one task to the next in the default's runs on the published streams."""
+        rows = self.rows[self.rows["grid"] == "table1 recipe=puridiver"]
+        falls = rows["task_accuracy"].map(lambda tasks: max(a - b for a, b in pairwise(tasks)))
+        return f"{100 * falls.max():.1f} points in {len(rows)} runs"
 
     def measures(self, *names: str) -> str:
         """Further figures of PuriDivER on CIFAR-10, by recipe and noise."""
