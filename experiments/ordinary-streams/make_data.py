@@ -115,6 +115,10 @@ write("cifar100-tasks", ten, ten_test, share=0.1, noise="instance-25")
 x, y = cut(fashion, 5000, 5000 + TRAIN + HELD)
 write("fashion-sandals", (x, y), cut(fashion, 9000, 10_000), drift(y, (1, 5)), noise="sym-25")
 
+# Choosing, added for light-networks: a longer one, whose late classes are pullovers and shirts.
+x, y = cut(fashion, 4500, 4500 + 5000 + HELD)
+write("fashion-long", (x, y), cut(fashion, 3500, 4500), drift(y, (2, 6)), noise="sym-25")
+
 # Final: other images than those of the choosing half.
 x, y = cut(c10, 10_000, 10_000 + TRAIN)
 write("cifar10-grey-late", (grey(x), y), (grey(c10_test[0][:TEST]), c10_test[1][:TEST]), drift(y, LATE), noise="sym-25")
