@@ -95,7 +95,8 @@ SHARED: dict[str, Option] = {
     "online_prediction": Option(
         "network", "what predicts between consolidations: the live network, the snapshot of the last consolidation, "
         "the mean of both, or both weighed by how well each named the labels that arrived since; the live network "
-        "always predicts classes that the snapshot saw too little of",
+        "always predicts classes that the snapshot saw too little of; with online_average, weighed weighs the moving "
+        "average instead of the snapshot",
         ("network", "consolidated", "both", "weighed"),
     ),
     "snapshots": Option(

@@ -1,4 +1,4 @@
-"""Which weights answer a prediction: the live network's, a snapshot's, or both together. Nobody else knows."""
+"""Which weights answer a prediction: the live network's, steadier ones, or both together. Nobody else knows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -26,7 +26,10 @@ Ensemble = list[Snapshots]  # their mean answers
 
 
 class _Kept(NamedTuple):
-    """The networks at the last learning-rate minima of memory training, and the classes that it taught well."""
+    """Steadier networks, of the last learning-rate minima of memory training, and the classes that it taught well.
+
+    Or the moving averages of the weights, which know every class.
+    """
 
     networks: Ensemble
     taught: Tensor  # (classes of then,): 1 or 0
@@ -57,7 +60,8 @@ class Predictor:
       While memory training runs, and if it stops early, the previous answer holds until a learning-rate minimum.
     - "weighed": the same, with the share of each by how well it named the labels that arrived since, before the
       network learnt them. Wrong labels disturb both alike, and every class counts the same, so that neither a network
-      that forgets nor a snapshot that stands still takes over.
+      that forgets nor a snapshot that stands still takes over. With the option `online_average` the moving average
+      takes the snapshot's place, and during memory training the network alone answers, as after the last epoch.
 
     On a CPU `publish` copies the live network after each change, so that a prediction waits for nobody. On a GPU
     captured passes refer to fixed addresses, so a prediction holds the learner's lock instead.
@@ -66,7 +70,8 @@ class Predictor:
     def __init__(self, trainer: Trainer, classes: Sequence[Label]) -> None:
         self._trainer, mode = trainer, trainer.options.online_prediction
         self.weighs = mode == "weighed" and trainer.learns_online  # else the live network does not change
-        self._keeps, self._share = mode != "network", SNAPSHOT_SHARES[mode]
+        self._averages = self.weighs and trainer.options.online_average > 0
+        self._keeps, self._share = mode != "network" and not self._averages, SNAPSHOT_SHARES[mode]
         self.needs_lock = trainer.runtime.device.type != "cpu"
         self._kept: _Kept | None = None
         self._pool: Ensemble = []  # whose places the snapshots of the next minima take
@@ -95,7 +100,7 @@ class Predictor:
 
     def _logits(self, images: Tensor, member: Snapshots | None, k: int) -> Tensor:
         """The logits of network k, as a member of an ensemble or as it is."""
-        return self._trainer.models[k].outputs(images, member[k] if member else None).logits
+        return self._trainer.models[k].outputs(images, member[k] if member else None, live=self.weighs).logits
 
     def judge(self, images: Tensor, labels: Tensor, wanted: bool = True) -> Tensor | None:
         """What answers now says of arriving images, before these are learnt: probabilities (N, C).
@@ -117,7 +122,7 @@ class Predictor:
     def frozen(self) -> FrozenAnswer:
         """What answers now, for any thread and for good; where `needs_lock`, the caller holds the lock."""
         answer, kept = self._answer, self._answer.kept
-        now = self._frozen([self._snapshots()] if answer.now is None else answer.now)
+        now = self._frozen([self._snapshots(live=self.weighs)] if answer.now is None else answer.now)
         if kept is None:
             return FrozenAnswer(answer.labels, now)
         share = answer.share.clone() if isinstance(answer.share, Tensor) else answer.share
@@ -141,8 +146,18 @@ class Predictor:
         """Let predictions see the networks as they are now; `learnt_online`: they have learnt from the stream."""
         if learnt_online:
             self._held = None
-        now = None if self.needs_lock else [self._snapshots()]
+        if self._averages:
+            self._keep_averages()
+        now = None if self.needs_lock else [self._snapshots(live=self.weighs)]
         self._answer = self._held or self._with_kept(now)
+
+    def _keep_averages(self) -> None:
+        models, n_classes = self._trainer.models, self._trainer.n_classes
+        if not models[0].through_average:  # memory training: the averages stand still
+            self._kept, self._evidence = None, torch.zeros_like(self._evidence)
+            return
+        self._pool = [self._snapshots(*self._pool)]
+        self._kept = _Kept(self._pool, torch.ones(n_classes, device=self._trainer.runtime.device))
 
     def _with_kept(self, now: Ensemble | None) -> _Answer:
         share = snapshot_share(self._evidence) if self.weighs else self._share
@@ -155,7 +170,7 @@ class Predictor:
 
     def drop_class(self, number: int, classes: Sequence[Label]) -> None:
         """The networks no longer know the class of this number, but these; call it after the trainer's own."""
-        kept, held = self._kept, self._held
+        kept, held = None if self._averages else self._kept, self._held
 
         def without(ensemble: Ensemble) -> Ensemble:
             return [[one.without_class(number) for one in each] for each in ensemble]
@@ -173,7 +188,7 @@ class Predictor:
         """Memory training begins, or a saved one continues: let what answers now go on to."""
         has_learnt = self._kept is not None or self._trainer.learns_online
         if self._keeps and self._held is None and has_learnt:
-            self._held = self._with_kept([self._snapshots()])
+            self._held = self._with_kept([self._snapshots(live=self.weighs)])
         if begins:
             self._minima = 0
         self.publish()
@@ -191,13 +206,13 @@ class Predictor:
             self._evidence = torch.zeros_like(self._evidence)  # of the snapshot before
         self.publish()
 
-    def _snapshots(self, older: Snapshots | None = None) -> Snapshots:
-        return list(map(TrainableModel.snapshot, self._trainer.models, older or repeat(None)))
+    def _snapshots(self, older: Snapshots | None = None, live: bool = False) -> Snapshots:
+        return list(map(TrainableModel.snapshot, self._trainer.models, older or repeat(None), repeat(live)))
 
     # State -------------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Tensor]:
-        kept, held = self._kept, self._held
+        kept, held = None if self._averages else self._kept, self._held
         found = {"evidence": self._evidence, "minima": torch.tensor(self._minima)}
         if kept is not None:
             found |= {"taught": kept.taught, **_named("kept", kept.networks)}

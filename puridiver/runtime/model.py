@@ -135,15 +135,18 @@ class TrainableModel:
         found: Outputs = functional_call(self.network, self.shadows, (x.to(self.dtype),))
         return found.logits
 
-    def outputs(self, images: Tensor, snapshot: Weights | None = None, large_passes: bool = False) -> Outputs:
+    def outputs(
+        self, images: Tensor, snapshot: Weights | None = None, large_passes: bool = False, live: bool = False
+    ) -> Outputs:
         """Features and logits of uint8 images without gradients, BatchNorm by its running statistics.
 
-        By a snapshot, or by the network as it is. On a CPU any thread may read a snapshot, whatever happens to the
-        network meanwhile. Images go in passes of bounded size; `large_passes` takes more at once on a GPU, for callers
-        that ask for thousands at every batch. Passes get smaller once the GPU's memory did not suffice.
+        By a snapshot, or by what inference sees now, or by the network itself (`live`). On a CPU any thread may read a
+        snapshot, whatever happens to the network meanwhile. Images go in passes of bounded size; `large_passes` takes
+        more at once on a GPU, for callers that ask for thousands at every batch. Passes get smaller once the GPU's
+        memory did not suffice.
         """
         usual = (LARGE_PASS if large_passes else USUAL_PASS)[self.runtime.device.type]
-        averaged = snapshot is None and self.through_average
+        averaged = snapshot is None and self.through_average and not live
         while True:
             most = max(SMALLEST_PASS, usual // self._shrunk)
             n_parts = max(1, -(-len(images) // most))  # of few different sizes: each size is a step to capture
@@ -160,8 +163,9 @@ class TrainableModel:
 
     @torch.no_grad()
     def _forward(self, images: Tensor, snapshot: Weights | None, averaged: bool) -> Outputs:
-        """One pass; `averaged` says what `seen` is, since each is a step of its own to capture."""
-        weights, x = self.seen if snapshot is None else snapshot.tensors, to_float(images)
+        """One pass, by a snapshot, by the average or by the network: each is a step of its own to capture."""
+        own = self.average if averaged else self._live
+        weights, x = own if snapshot is None else snapshot.tensors, to_float(images)
         if self.shadows:
             self._renew_shadows([weights[name] for name in self.shadows])
             weights, x = {**weights, **self.shadows}, x.to(self.dtype)
@@ -230,9 +234,12 @@ class TrainableModel:
         return self.seen["head.linear.weight"]
 
     @torch.no_grad()
-    def snapshot(self, older: Weights | None = None) -> Weights:
-        """What inference sees now. On a GPU it overwrites the older snapshot that it replaces, if shapes agree."""
-        seen, on_cpu = self.seen, self.runtime.device.type == "cpu"
+    def snapshot(self, older: Weights | None = None, live: bool = False) -> Weights:
+        """What inference sees now, or the network itself (`live`).
+
+        On a GPU it overwrites the older snapshot that it replaces, if shapes agree.
+        """
+        seen, on_cpu = self._live if live else self.seen, self.runtime.device.type == "cpu"
         if older is not None and not on_cpu and all(older.tensors[k].shape == seen[k].shape for k in seen):
             torch._foreach_copy_(list(older.tensors.values()), list(seen.values()))
             return older

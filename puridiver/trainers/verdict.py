@@ -31,9 +31,9 @@ STANDARD_ERRORS = 2.0  # beyond chance
 class VerdictTrainer(Trainer):
     """Small steps on the stream with soft targets, judged on arrival and kept with what the memory keeps.
 
-    Each step replays other memory samples. Predictions come from a moving average of the weights, which memory
-    training continues. For light networks on short streams: there, this learns more per second than long training on
-    the memory (`experiments/light-networks`).
+    Each step replays other memory samples. The network predicts together with a moving average of its weights, which
+    memory training continues. For light networks on short streams: there, this learns more per second than long
+    training on the memory (`experiments/light-networks`).
 
     If memory training ends with a network that names less of what the memory teaches than the moving average did
     before, beyond chance, the learner goes on from the average.
@@ -47,7 +47,7 @@ class VerdictTrainer(Trainer):
     summary = "soft targets from the verdict on each arriving label; small steps, averaged weights"
     suits = {
         "online_targets": "verdict", "online_average": 0.99, "online_lr": 0.03, "online_steps": 1, "replay": "always",
-        "replay_size": 16, "online_cutmix": 0.0, "online_prediction": "network", "snapshots": 1, "cutmix": 0.0,
+        "replay_size": 16, "online_cutmix": 0.0, "online_prediction": "weighed", "snapshots": 1, "cutmix": 0.0,
         "strong": "none", "weight_decay": 5e-4, "lr": 0.02, "schedule": "cosine", "epochs": 31, "batch_size": 32,
         "head": "linear", "stream_batch": 16,
         "memory_policy": "autoaugment", "memory_flip": "auto",

@@ -61,6 +61,32 @@ def test_weighed_by_how_well_each_named_the_labels_that_arrived_since(tmp_path: 
     assert not learner.predictor.state()["evidence"].any()
 
 
+def test_the_network_and_the_average_of_its_weights_are_weighed_alike(tmp_path: Path) -> None:
+    learner = tiny_learner(online_prediction="weighed", online_average=0.9, grow=True)
+
+    def expected() -> np.ndarray:
+        pixels = torch.from_numpy(TEST).permute(0, 3, 1, 2).contiguous()
+        model, share = learner.trainer.models[0], float(snapshot_share(learner.predictor.state()["evidence"]))
+        network, average = (model.outputs(pixels, live=live).logits.softmax(dim=1).numpy() for live in (True, False))
+        assert not np.allclose(network, average, atol=1e-3)
+        np.testing.assert_allclose(learner.predict_proba(TEST, as_it_is=True), network, atol=1e-6)
+        return share * average + (1 - share) * network
+
+    observe(learner, 0)
+    learner.consolidate()
+    assert not learner.predictor.state()["evidence"].any()
+    np.testing.assert_allclose(learner.predict_proba(TEST), own(learner), atol=1e-6)  # the average begins there
+    observe(learner, 1)
+    observe(learner, 4, n_classes=4)  # the average knows a new class at once
+    assert float(snapshot_share(learner.predictor.state()["evidence"])) != 0.5
+    for each in (learner, Learner.load(learner.save(tmp_path / "l"), device="cpu"), learner.snapshot()):
+        np.testing.assert_allclose(each.predict_proba(TEST), expected(), atol=1e-6)
+    learner.remove_class(3)
+    np.testing.assert_allclose(learner.predict_proba(TEST), expected(), atol=1e-6)
+    next(learner.consolidation())
+    np.testing.assert_array_equal(learner.predict_proba(TEST), own(learner))
+
+
 def test_the_snapshots_share_is_its_mean_lead_over_the_classes_that_arrived() -> None:
     assert float(snapshot_share(torch.zeros(3, 4))) == 0.5
     # A class that the stream is full of counts as much as a rare one: 90 % against 80 %, and 0 of 2 against 2 of 2.
@@ -228,14 +254,15 @@ def test_a_class_that_the_memory_had_few_of_counts_as_one_that_came_since(mode: 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-3), ("bfloat16", 0.1)])
-@pytest.mark.parametrize("mode", ["consolidated", "weighed"])
-def test_captured_it_is_the_same(mode: str, precision: str, tolerance: float) -> None:
+@pytest.mark.parametrize(("mode", "average"), [("consolidated", 0.0), ("weighed", 0.0), ("weighed", 0.9)])
+def test_captured_it_is_the_same(mode: str, average: float, precision: str, tolerance: float) -> None:
     """Over so many rounds that captured looks are replayed after the copy changed, and after a class was added."""
     found = []
     for graphs in (False, True):
         learner = Learner(
             3, SHAPE, 12, sampler="puridiver", trainer="puridiver", device="cuda", precision=precision, graphs=graphs,
-            online_prediction=mode, batch_size=8, epochs=9, warmup_epochs=0, smallest_set=0, grow=True,
+            online_prediction=mode, online_average=average, batch_size=8, epochs=9, warmup_epochs=0, smallest_set=0,
+            grow=True,
         )  # fmt: skip
         looks = []
         for seed in range(8):

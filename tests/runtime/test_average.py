@@ -18,7 +18,7 @@ DECAY = 0.8
 
 
 def averaging(**settings) -> Learner:
-    return tiny_learner(online_average=DECAY, **settings)
+    return tiny_learner(**{"online_average": DECAY, "online_prediction": "network", **settings})
 
 
 def weights(learner: Learner) -> dict[str, Tensor]:

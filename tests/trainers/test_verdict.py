@@ -215,7 +215,7 @@ def informed(**settings: Any) -> tuple[Learner, np.ndarray, np.ndarray]:
 
 
 def test_memory_training_that_does_harm_is_undone(tmp_path) -> None:
-    learner, images, labels = informed(lr=30.0)
+    learner, images, labels = informed(lr=30.0, online_prediction="network")
     before = learner.predict_proba(images)
     assert (before.argmax(axis=1) == labels).mean() > 0.9
     training = learner.consolidation()
@@ -231,7 +231,7 @@ def test_memory_training_that_does_harm_is_undone(tmp_path) -> None:
 
 @pytest.mark.parametrize("is_loaded", [False, True])
 def test_harm_is_undone_if_memory_training_stops_early(is_loaded: bool, tmp_path) -> None:
-    learner, images, labels = informed(lr=30.0)
+    learner, images, labels = informed(lr=30.0, online_prediction="network")
     before = learner.predict_proba(images)
     training = learner.consolidation()
     next(training)
