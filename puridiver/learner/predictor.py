@@ -90,17 +90,18 @@ class Predictor:
             return found, answer.labels
         return joined(found, self._probabilities(images, kept.networks), kept.taught, answer.share), answer.labels
 
-    def _probabilities(self, images: Tensor, ensemble: Ensemble | None = None) -> Tensor:
-        """The mean answer of an ensemble, or the answer of the live networks, (N, C)."""
+    def _probabilities(self, images: Tensor, ensemble: Ensemble | None = None, averaged: bool = False) -> Tensor:
+        """The mean answer of an ensemble, or the answer of the live networks, or of their averages, (N, C)."""
         found = []
         members: Sequence[Snapshots | None] = ensemble or [None]
         for member in members:
-            found.append(self._trainer.probabilities(partial(self._logits, images, member)))
+            found.append(self._trainer.probabilities(partial(self._logits, images, member, averaged)))
         return found[0] if len(found) == 1 else torch.stack(found).mean(dim=0)
 
-    def _logits(self, images: Tensor, member: Snapshots | None, k: int) -> Tensor:
-        """The logits of network k, as a member of an ensemble or as it is."""
-        return self._trainer.models[k].outputs(images, member[k] if member else None, live=self.weighs).logits
+    def _logits(self, images: Tensor, member: Snapshots | None, averaged: bool, k: int) -> Tensor:
+        """The logits of network k, as a member of an ensemble, averaged, or as it is."""
+        live = self.weighs and not averaged
+        return self._trainer.models[k].outputs(images, member[k] if member else None, live=live).logits
 
     def judge(self, images: Tensor, labels: Tensor, wanted: bool = True) -> Tensor | None:
         """What answers now says of arriving images, before these are learnt: probabilities (N, C).
@@ -111,7 +112,8 @@ class Predictor:
         if self._kept is None or not self.weighs:
             live = self._kept is None and self._held is None  # then what answers is a copy of the live networks
             return self.predict(images, live)[0] if wanted else None
-        now, then = self._probabilities(images), self._probabilities(images, self._kept.networks)
+        now = self._probabilities(images)
+        then = self._probabilities(images, None if self._averages else self._kept.networks, self._averages)
         found = joined(now, then, self._kept.taught, snapshot_share(self._evidence))
         named = now.argmax(dim=1) == labels, then.argmax(dim=1) == labels
         hits = torch.stack([*named, torch.ones_like(labels, dtype=torch.bool)]).float()
@@ -156,7 +158,7 @@ class Predictor:
         if not models[0].through_average:  # memory training: the averages stand still
             self._kept, self._evidence = None, torch.zeros_like(self._evidence)
             return
-        self._pool = [self._snapshots(*self._pool)]
+        self._pool = [self._snapshots(self._pool[0] if self._pool else None)]
         self._kept = _Kept(self._pool, torch.ones(n_classes, device=self._trainer.runtime.device))
 
     def _with_kept(self, now: Ensemble | None) -> _Answer:

@@ -112,8 +112,8 @@ class TrainableModel:
             older, self.average = self.average, {name: value.clone() for name, value in self._live.items()}
             for name, value in older.items():  # of the network before it grew; rows of new classes are the network's
                 self.average[name][slice(len(value)) if value.ndim else ...] = value
-        self._structure = _structure_of(self.network)
-        self._averaged = _structure_of(self.network, self.average) if self.decay else None
+        # For inference, so that the network itself stays in training mode.
+        self._structure, self._averaged = _structure_of(self.network), _structure_of(self.network, self.average)
         self._in_thread = _ThreadsOwn(self._structure)
         self.version += 1
 
@@ -126,7 +126,7 @@ class TrainableModel:
         the copies of the weights: the first one's gradient needs them as they are.
         """
         x = to_float(images) if images.dtype == torch.uint8 else images
-        self._in_mode(train_norm)
+        _in_mode(self.network, train_norm)
         if not self.shadows:
             with self._precision():
                 return self.network(x).logits.float()
@@ -164,27 +164,17 @@ class TrainableModel:
     @torch.no_grad()
     def _forward(self, images: Tensor, snapshot: Weights | None, averaged: bool) -> Outputs:
         """One pass, by a snapshot, by the average or by the network: each is a step of its own to capture."""
-        own = self.average if averaged else self._live
+        own, network = (self.average, self._averaged) if averaged else (self._live, self._structure)
         weights, x = own if snapshot is None else snapshot.tensors, to_float(images)
         if self.shadows:
             self._renew_shadows([weights[name] for name in self.shadows])
             weights, x = {**weights, **self.shadows}, x.to(self.dtype)
+        if snapshot is not None and self.runtime.device.type == "cpu":
+            network = self._in_thread.network
+        network = _in_mode(network, train_norm=False)
         with self._precision():
-            if weights is self._live:
-                found = self._in_mode(train_norm=False)(x)
-            elif self._averaged is not None and weights is self.average:
-                found = self._averaged(x)
-            else:
-                reads_snapshot = snapshot is not None and self.runtime.device.type == "cpu"
-                network = self._in_thread.network if reads_snapshot else self._in_mode(train_norm=False)
-                found = functional_call(network, weights, (x,))
+            found = network(x) if weights is own else functional_call(network, weights, (x,))
         return Outputs(found.features.float(), found.logits.float())
-
-    def _in_mode(self, train_norm: bool) -> Network:
-        # To walk through all modules costs a small step a tenth of its time. Others' modules may switch by themselves.
-        if self.network.training != train_norm or not self.network.is_own():
-            self.network.train(train_norm)
-        return self.network
 
     @torch.no_grad()
     def _renew_shadows(self, masters: list[Tensor]) -> None:
@@ -358,6 +348,13 @@ class TrainableModel:
 def without_class(tensors: Mapping[str, Tensor], number: int) -> dict[str, Tensor]:
     """Weights and statistics of a network whose head loses a class; as they are if it does not know the class."""
     return {name: without_row(value, number) if name.startswith("head.") else value for name, value in tensors.items()}
+
+
+def _in_mode(network: Network, train_norm: bool) -> Network:
+    # To walk through all modules costs a small step a tenth of its time. Others' modules may switch by themselves.
+    if network.training != train_norm or not network.is_own():
+        network.train(train_norm)
+    return network
 
 
 class _ThreadsOwn(threading.local):
