@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from puridiver.learner.learner import Learner
 
 JUDGED_AGAIN = 512  # arrivals, or as many as the memory holds, after which its labels are judged again
-LARGE = 4  # times the option `batch_size`: a larger stream batch is taken in parts
 
 
 def observe(
@@ -35,7 +34,7 @@ def observe(
     learner.consolidating.abandon("observing")
     if new:
         learner.set_classes(learner.classes + new)
-    first, n_parts = learner.seen, -(-len(images) // (LARGE * learner.options.batch_size))
+    first, n_parts = learner.seen, -(-len(images) // learner.trainer.most_at_once)
     verdicts = list[Verdict | None]()
     with learning():
         for part, part_numbers in zip(images.tensor_split(n_parts), numbers.tensor_split(n_parts), strict=True):

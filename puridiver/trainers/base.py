@@ -26,6 +26,7 @@ from puridiver.trainers.online import Learnt, OnlineBatch, OnlinePlans, StreamBa
 from puridiver.trainers.schedule import SCHEDULES
 from puridiver.trainers.split import Sets
 
+LARGE = 4  # times the option `batch_size`: a stream batch that is larger comes in parts
 BASELINE_WARMUP = Option(10, "plain epochs at the start of each consolidation", low=0)
 
 
@@ -182,6 +183,11 @@ class Trainer(ABC):
     def replay_size(self, n_stream: int) -> int:
         """How many memory samples `observe` wants beside the next `n_stream` samples, if `replay` allows any."""
         return self.options.replay_size or self.options.batch_size
+
+    @property
+    def most_at_once(self) -> int:
+        """How many stream samples it learns from together; a larger batch comes in parts, with as much to teach."""
+        return LARGE * self.options.batch_size
 
     @property
     def steps(self) -> int:

@@ -113,6 +113,10 @@ class VerdictTrainer(Trainer):
         return named >= FEWEST_NAMED and named_mirrored >= AS_GOOD * named
 
     @property
+    def most_at_once(self) -> int:
+        return super().replay_size(0)  # so that an image gets as many steps in a batch of any size
+
+    @property
     def steps(self) -> int:
         return self.options.replays
 

@@ -18,9 +18,11 @@ from puridiver.trainers import StreamBatch
 from tests.learner_samples import patterns, tiny_learner
 
 
-def test_a_large_batch_is_learnt_as_the_small_ones_it_could_have_come_as() -> None:
+@pytest.mark.parametrize("method", ["auto", "puridiver"])
+def test_a_large_batch_is_learnt_as_the_small_ones_it_could_have_come_as(method: str) -> None:
     images, labels = patterns(40)
-    whole, parts = (Learner(classes=3, input_shape=(8, 8, 1), memory=12, seed=3, batch_size=4) for _ in range(2))
+    settings = {"memory": 12, "seed": 3, "sampler": method, "trainer": method, "batch_size": 4}
+    whole, parts = (Learner(classes=3, input_shape=(8, 8, 1), **settings) for _ in range(2))
     assert whole.observe(images, labels).arrivals == range(40)
     for start, end in ((0, 14), (14, 27), (27, 40)):
         parts.observe(images[start:end], labels[start:end])
