@@ -152,7 +152,7 @@ class Learner:
         Returns the arrivals of the images, and how likely each label is right, judged before it is learnt. Images are
         uint8, or floats in [0, 1], (N, H, W, C) or (N, C, H, W); vectors are finite floats (N, d). `ids`, strings or
         integers of your own, stay with what the memory keeps (`held_ids`, `audit`). A `ValueError` leaves the learner
-        unchanged. A large batch is learnt in parts, since it has as much to teach as small ones (`Trainer.most_at_once`).
+        unchanged. A large batch is learnt in parts, since it has as much to teach as small ones.
         `judge=False` saves the judgement, and on a GPU the wait for it, unless the methods need it themselves (`sieve`,
         `verdict`).
         """
