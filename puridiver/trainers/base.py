@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -42,8 +41,8 @@ class TrainerContext:
     hint: NoiseHint | None = None
 
 
-class Trainer(ABC):
-    """Base of every trainer. A subclass writes `memory_epoch`; two-network methods set `n_networks`.
+class Trainer:
+    """Base of every trainer. A subclass overrides what differs from plain training.
 
     A step is a function of a plan's row (see `PlanRunner`) and of tensors in `self.buffers`: no host value, no
     random draw and no shape inside it depends on data, so that it can be captured once and replayed.
@@ -150,9 +149,9 @@ class Trainer(ABC):
             model.restart_average()
             model.reset_optimiser(self.options.online_lr)
 
-    @abstractmethod
     def memory_epoch(self, memory: Samples, epoch: int) -> None:
-        """One pass over the memory; `epoch` counts from 0 in each consolidation."""
+        """One pass over the memory, by default a plain one; `epoch` counts from 0 in each consolidation."""
+        self.plain_epoch(memory)
 
     # Hooks with defaults ---------------------------------------------------------------------------------------
 
