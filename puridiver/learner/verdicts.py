@@ -147,13 +147,13 @@ def judge_again(predicted: Tensor, held: Samples, n_seen: int, noise: NoiseEstim
 
 
 class Neighbours:
-    """`pixel_votes` of the samples that a memory holds: on a CPU their small versions are made once."""
+    """The samples that a memory holds vote on other images. A CPU makes their small versions once and keeps them."""
 
     def __init__(self) -> None:
         self._arrivals, self._pixels = torch.empty(0, dtype=torch.int64), torch.empty(0)
 
     def votes(self, images: Tensor, held: Samples, n_classes: int) -> Tensor:
-        """`pixel_votes`, (N, C)."""
+        """`votes` of the held samples on images, by the pixels of small versions, (N, C)."""
         cosines = unit_pixels(images) @ self._pixels_of(held).T
         return votes(cosines, held.labels, n_classes, NEIGHBOURS, SOFTNESS)
 
@@ -208,11 +208,6 @@ def votes_on_each_other(unit: Tensor, labels: Tensor, n_classes: int, n_neighbou
         cosines = (unit[rows] @ unit.T).scatter_(1, rows[:, None], -torch.inf)  # none votes on itself
         found.append(votes(cosines, labels, n_classes, n_neighbours, softness))
     return torch.cat(found)
-
-
-def pixel_votes(images: Tensor, known: Tensor, labels: Tensor, n_classes: int) -> Tensor:
-    """`votes` of known images with these class ids on others, by the pixels of small versions, (N, C)."""
-    return votes(unit_pixels(images) @ unit_pixels(known).T, labels, n_classes, NEIGHBOURS, SOFTNESS)
 
 
 def unit_pixels(images: Tensor) -> Tensor:
