@@ -245,10 +245,6 @@ class Trainer:
             order = order.repeat(2)  # BatchNorm needs two rows
         return in_batches(order, self.options.batch_size, self.options.last_batch == "trained")
 
-    def mixing_plan(self, steps: int, n: int, probability: float) -> Tensor:
-        """Draws of CutMix (of Mixup for vectors) for many batches of n."""
-        return self.augmentation.mixing_plan(steps, n, probability, self.generator)
-
     def plain_epoch(
         self, memory: Samples, targets: Tensor | None = None, network: int = 0, entropy_weight: float = 0.0
     ) -> None:
@@ -276,7 +272,8 @@ class Trainer:
         self.buffers.put("targets", self.memory_targets(memory) if targets is None else targets)
         for rows in self.batch_parts(len(memory)):
             steps, n = rows.shape
-            self.run_plan(step, torch.cat([rows, self.mixing_plan(steps, n, self.options.cutmix)], dim=1), n, *static)
+            mixing = self.augmentation.mixing_plan(steps, n, self.options.cutmix, self.generator)
+            self.run_plan(step, torch.cat([rows, mixing], dim=1), n, *static)
 
     def mixed_batch(self, row: Tensor, n: int) -> tuple[Tensor, Tensor]:
         """Images and targets of a step of `run_epoch`, mixed."""
