@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from puridiver.runtime.adam import adam
 from puridiver.runtime.model import OptimiserMaker
-from puridiver.spr import adam
 from puridiver.trainers.base import Trainer
 
 

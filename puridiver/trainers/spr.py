@@ -12,8 +12,9 @@ from torch import Tensor
 from puridiver.memory import Samples
 from puridiver.nets import initialise_afresh
 from puridiver.options import Option
+from puridiver.runtime.adam import adam
 from puridiver.runtime.model import OptimiserMaker
-from puridiver.spr import ENCODER_OPTIONS, Encoder, adam, scaled_epochs
+from puridiver.spr import ENCODER_OPTIONS, Encoder, scaled_epochs
 from puridiver.trainers.base import Trainer, TrainerContext
 from puridiver.trainers.online import StreamBatch
 
