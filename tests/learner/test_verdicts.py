@@ -367,11 +367,7 @@ def test_a_verdict_teaches_as_much_as_the_learner_agrees_with_arriving_labels(ag
     torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.parametrize("at_once", [5, 100])
-def test_a_held_sample_has_no_vote_on_itself_when_it_is_judged_again(
-    at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("puridiver.learner.verdicts.AT_ONCE", at_once)
+def test_a_held_sample_has_no_vote_on_itself_when_it_is_judged_again() -> None:
     images, labels = patterns(12)
     given = labels.copy()
     given[0] = (given[0] + 1) % 3
