@@ -67,7 +67,7 @@ def views_at_once(images: Tensor) -> int:
 
 
 def repeated(samples: Tensor, times: int) -> Tensor:
-    """The whole batch so many times over."""
+    """The whole batch, `times` times in a row."""
     return samples.repeat(times, *(1 for _ in samples.shape[1:]))
 
 

@@ -23,8 +23,9 @@ from puridiver.trainers import StreamBatch
 if TYPE_CHECKING:
     from puridiver.learner.learner import Learner
 
-JUDGED_AGAIN = 512  # arrivals, or as many as the memory holds, after which its labels are judged again
-LARGE = 4  # times the option `batch_size`: a larger stream batch is taken in parts
+# The memory's labels are judged again after this many arrivals; those of a larger memory after as many as it holds.
+JUDGED_AGAIN = 512
+LARGE = 4  # a stream batch of more than this many times the option `batch_size` is learnt in parts
 
 
 def observe(

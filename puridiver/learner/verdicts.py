@@ -17,14 +17,15 @@ from puridiver.learner.inputs import Label
 from puridiver.memory import Samples
 from puridiver.nets import without_row
 
-RIGHT = 0.8  # share of right labels that is expected before any has come
-NO_TRUST, FULL_TRUST = 0.3, 0.6  # agreement with arriving labels below and above which verdicts teach nothing, and all
-PRIOR, MEMORY = 30.0, 500.0  # labels of a class that this counts for; labels of the stream that are remembered, about
-USUAL = 2.0  # times as probable as images of a class usually make a label: more than that is not noise of the class
-NEIGHBOURS, SOFTNESS = 20, 0.05  # that vote, and the difference in cosine that makes a vote e times as heavy
-MOST_CONFUSED = 1_000  # classes up to which the noise is estimated: its matrix grows with their square
+RIGHT = 0.8  # expected share of right labels, before any has come
+PRIOR = 30.0  # weight of that expectation, in labels of a class
+MEMORY = 500.0  # labels that the estimate of the noise remembers, about
+NO_TRUST, FULL_TRUST = 0.3, 0.6  # agreement with arriving labels at which verdicts begin to count, and count in full
+USUAL = 2.0  # an image that makes a label more than this many times as probable as usual speaks against noise
+NEIGHBOURS, SOFTNESS = 20, 0.05  # how many vote; by which difference in cosine a vote weighs e times as much
+MOST_CONFUSED = 1_000  # most classes for which the noise is estimated: its matrix grows with their square
 AT_ONCE = 1_024  # samples that are compared with all others at a time: 200 MB for 50,000 samples
-SIDE = 16  # pixels at most to which images are averaged before they are compared
+SIDE = 16  # largest side, in pixels, of the small versions that are compared
 
 
 class Observed(NamedTuple):
@@ -112,7 +113,7 @@ class NoiseEstimate:
 
     @staticmethod
     def _may_be_noise(usual: Tensor, predicted: Tensor, labels: Tensor) -> Tensor:
-        """How far each label may be noise of each class, (N, C): all of it where nothing says otherwise."""
+        """The share of each label that may be noise of each class, (N, C); 1 where nothing speaks against it."""
         images = usual.sum(dim=1, keepdim=True)
         expected = torch.where(images > 0, usual / images, 1.0)[:, labels].T
         share = (USUAL * expected / predicted.gather(1, labels[:, None])).clamp(max=1).nan_to_num(1.0)
