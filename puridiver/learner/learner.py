@@ -15,12 +15,12 @@ from torch import Tensor, nn
 
 from puridiver import discovery, plugins
 from puridiver.learner import datasets, inputs, observation, saving
+from puridiver.learner.audit import AuditRow, audit_rows
 from puridiver.learner.consolidation import Consolidations
 from puridiver.learner.edits import Corrected, Edits
 from puridiver.learner.inputs import Label, SourceId
 from puridiver.learner.lock import FairLock, exclusive
 from puridiver.learner.monitor import Monitor, status_of
-from puridiver.learner.opinion import AuditRow, audit_rows
 from puridiver.learner.predictor import Predictor, check_finite
 from puridiver.learner.snapshot import Snapshot
 from puridiver.learner.verdicts import Neighbours, NoiseEstimate, Observed
