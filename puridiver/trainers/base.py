@@ -54,7 +54,6 @@ class Trainer:
     own_options: ClassVar[Mapping[str, Option]] = {}  # what only this method has; `self.options` holds the values
     suits: ClassVar[Mapping[str, Any]] = {}  # shared options that the method sets instead of the recipe
     n_networks: ClassVar[int] = 1
-    wants_hint: ClassVar[bool] = False  # does little without a hint of the noise
     learns_online: ClassVar[bool] = True  # from the labels of stream batches
     saved_buffers: ClassVar[tuple[str, ...]] = ()  # names in `self.buffers` that are part of the state
     replay_ahead: ClassVar[int] = REPLAY_AHEAD  # stream batches for which a full memory's replay is drawn at once
