@@ -61,10 +61,10 @@ class SelfReplay(Trainer):
         self._unseen = 0
 
     def begin_consolidation(self, memory: Samples) -> None:
-        copy = self.networks[0]
+        network = self.networks[0]
         learnt = {name: value for name, value in self.base.network.state_dict().items() if not name.startswith("head.")}
-        copy.load_state_dict(learnt, strict=False)  # in place
-        initialise_afresh(copy.head, self.generator)
+        network.load_state_dict(learnt, strict=False)  # in place
+        initialise_afresh(network.head, self.generator)
 
     def memory_rate(self, epoch: int, epochs: int) -> float:
         return self.options.finetune_lr
