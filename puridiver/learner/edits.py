@@ -57,7 +57,7 @@ class Edits:
         pictures = [None] * len(new) if images is None else self._pictures(images, len(new))
         within_reach, to_forget, places = self._within_reach(), self._to_forget(), self._arrivals(new, by_id)
         edits: dict[int, Edit] = {}
-        named: dict[Any, int] = {}  # what is edited, by one of its arrivals
+        named: dict[Any, int] = {}  # one of the arrivals that each key edits
         found = Corrected([], [], [], [])
         for (key, label), image in zip(new.items(), pictures, strict=True):
             own = [arrival for arrival in places[key] if arrival in within_reach]

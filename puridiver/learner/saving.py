@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 IN_RUN = "learner"  # where the folder of a run has the learner
-# What a learner is saved with. Those of `GIVEN` are arguments that make it again, as they are.
+# What a save holds. The fields of `GIVEN` are arguments of `Learner` as they are.
 GIVEN = {
     "memory": int, "sampler": str, "trainer": str, "network": str, "seed": int, "grow": bool, "precision": str,
     "graphs": bool,
@@ -91,7 +91,7 @@ def load(
 
 
 def _read(folder: Path, grow: bool | None) -> State:
-    """The state of the learner that was saved in a folder, or that a run left in its own; `grow` replaces its own."""
+    """The state that was saved in a folder, or that a run left there; `grow` replaces the saved setting."""
     in_run = (folder / IN_RUN / FILE).exists() and not (folder / FILE).exists()
     place = folder / IN_RUN if in_run else folder
     settings, tensors = storage.load(place)

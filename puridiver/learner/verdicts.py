@@ -178,7 +178,7 @@ def judge(
 ) -> Verdict:  # fmt: skip
     """Judge arriving labels by the probabilities `predicted` for their images, (N, C), and by the held samples.
 
-    `known` says of which labels the learner has seen the class before, bool (N,), `n_seen` how many classes it has.
+    `known`, bool (N,), tells which labels are of classes that the learner has seen; `n_seen` is how many it has.
     The estimate of the noise is used, and learns from the verdict.
     """
     said = predicted
