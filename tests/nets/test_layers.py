@@ -11,13 +11,10 @@ from puridiver.nets import Head, base, build_network
 from puridiver.nets.base import FOLLOWERS, follow, fused_norm
 from puridiver.options import Options
 from tests.interpreter import compared_in_interpreter
+from tests.learner_samples import seeded
 
 SHAPES = [(6, 100, 1, 1), (3, 16, 7, 5)]  # several blocks of channels; several blocks of rows
 NAMES = ("output", "gradient of x", "of the residual", "of the weight", "of the bias", "running mean", "running var")
-
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 # BatchNorm with what follows it ------------------------------------------------------------------------------------

@@ -11,13 +11,10 @@ from puridiver.nets import NETWORKS, Network, build_network, choose_network, mak
 from puridiver.nets.base import ConvNorm
 from puridiver.nets.resnet import BasicBlock
 from puridiver.options import Options
+from tests.learner_samples import seeded
 
 PLAIN = Options()
 OFFICIAL = Options(head="linear_batchnorm", block_relu="before_add", batchnorm_epsilon=1e-6)
-
-
-def seeded(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def on_paper(name: str, n_classes: int, input_shape: tuple[int, ...], settings: Options = PLAIN) -> Network:
