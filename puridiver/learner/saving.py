@@ -134,24 +134,22 @@ def made_again(
     kind: type[Learner], settings: dict[str, Any], tensors: dict[str, Tensor], device: str, backbone: Backbone | None
 ) -> Learner:
     """The learner of a state."""
-    learner = kind(**_arguments(settings, device) | ({"network": backbone} if backbone else {}))
-    learner.grow = settings["grow"]
-    learner.load_state(settings, tensors)
-    return learner
-
-
-def _arguments(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
-    """What a learner with these settings is made from."""
     hint, given = settings["hint"], {name: settings[name] for name in GIVEN}
     if device == "cpu" or not torch.cuda.is_available():
         given["precision"] = "float32"  # whatever it was on a GPU
-    return given | {
-        "classes": settings["classes"] or None,
-        "input_shape": tuple(settings["input_shape"]),
-        "device": device,
-        "recipe": Options(**settings["options"]),
-        "hint": NoiseHint(**hint) if hint else None,
-    }
+    if backbone is not None:
+        given["network"] = backbone
+    learner = kind(
+        **given,
+        classes=settings["classes"] or None,
+        input_shape=tuple(settings["input_shape"]),
+        device=device,
+        recipe=Options(**settings["options"]),
+        hint=NoiseHint(**hint) if hint else None,
+    )
+    learner.grow = settings["grow"]
+    learner.load_state(settings, tensors)
+    return learner
 
 
 def state_of(learner: Learner) -> State:
