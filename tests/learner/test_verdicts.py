@@ -89,13 +89,6 @@ def test_the_posterior_is_bayes_rule() -> None:
 # The estimate of the noise -----------------------------------------------------------------------------------------
 
 
-def test_before_any_label_came_the_noise_is_expected_to_be_even() -> None:
-    even = matrix(estimate(), 3)
-    np.testing.assert_allclose(even.diagonal(), RIGHT, atol=1e-6)
-    np.testing.assert_allclose(even[0, 1:], (1 - RIGHT) / 2, atol=1e-6)
-    np.testing.assert_allclose(even.sum(dim=1), 1.0, atol=1e-6)
-
-
 def test_the_noise_is_estimated_as_by_a_loop() -> None:
     """Over batches of several sizes, the first of which knows fewer classes."""
     noise, generator, counts = estimate(), torch.Generator().manual_seed(0), np.zeros((4, 4))
@@ -132,15 +125,6 @@ def test_classes_that_are_confused_in_pairs_stand_out() -> None:
     by_label = [posterior(doubtful, found[:, [label]].T)[0] for label in (1, 2)]
     assert float(by_label[0][0]) > 0.2  # a label that often stands for class 0 leaves it likely
     assert float(by_label[1][2]) > 0.5  # one that never stands for class 0 or 1 is believed
-
-
-def test_old_verdicts_fade() -> None:
-    noise = estimate()
-    for label in (1, 0):
-        for _ in range(200):
-            note(noise, torch.tensor([[1.0, 0.0]] * 16), torch.full((16,), label))
-    assert float(noise.counts.sum()) == pytest.approx(MEMORY, rel=0.03)
-    assert float(noise.counts[0, 0]) > 100 * float(noise.counts[0, 1])
 
 
 def test_the_estimate_is_saved_and_follows_the_classes(tmp_path: Path) -> None:
