@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from puridiver.data.images import image_batch
     from puridiver.errors import BusyError, ConsolidatingError, DataError, DivergedError, ManifestError, PuridiverError
     from puridiver.grid.run import run_grid
+    from puridiver.learner.audit import AuditRow
     from puridiver.learner.edits import Corrected
     from puridiver.learner.learner import Learner
-    from puridiver.learner.opinion import AuditRow
     from puridiver.learner.snapshot import Snapshot
     from puridiver.learner.verdicts import Observed
     from puridiver.memory import Sampler
@@ -36,9 +36,9 @@ _NAMES = {
     "puridiver.data.images": "image_batch",
     "puridiver.errors": "BusyError ConsolidatingError DataError DivergedError ManifestError PuridiverError",
     "puridiver.grid.run": "run_grid",
+    "puridiver.learner.audit": "AuditRow",
     "puridiver.learner.edits": "Corrected",
     "puridiver.learner.learner": "Learner",
-    "puridiver.learner.opinion": "AuditRow",
     "puridiver.learner.snapshot": "Snapshot",
     "puridiver.learner.verdicts": "Observed",
     "puridiver.memory": "Sampler",

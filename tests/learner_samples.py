@@ -32,6 +32,10 @@ TINY: dict[str, Any] = {
 }
 
 
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
 def patterns(n: int, n_classes: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """uint8 (n, 8, 8, 1) and labels (n,): each class has bright rows of its own, under some noise."""
     rng = np.random.default_rng(seed)

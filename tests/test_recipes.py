@@ -6,10 +6,8 @@ import copy
 import pickle
 from typing import Any
 
-import pytest
-
 from puridiver.options import Options, declared
-from puridiver.recipes import DESCRIPTIONS, RECIPES, choose_methods, recipe, resolve
+from puridiver.recipes import DESCRIPTIONS, RECIPES, recipe, resolve
 
 # Row of docs/fidelity.md, option, paper, released program.
 DIFFERENCES: list[tuple[int, str, Any, Any]] = [
@@ -66,23 +64,3 @@ def test_tiny_images_get_what_suits_them_but_what_is_off_stays_off() -> None:
     assert (grey.flip, grey.cutmix, colour.flip, colour.cutmix) == (False, 0.0, True, 0.5)
     whole = recipe("paper", lr=0.3)
     assert resolve(whole, (8, 8, 1), {"epochs": 40}) == whole
-
-
-@pytest.mark.parametrize(
-    ("recipe", "light", "suited"),
-    [
-        ("puridiver", True, ("sieve", "verdict")),
-        ("puridiver", False, ("puridiver", "puridiver")),
-        ("official", True, ("puridiver", "puridiver")),
-        ("paper", True, ("puridiver", "puridiver")),
-        (Options(), True, ("puridiver", "puridiver")),
-    ],
-    ids=str,
-)
-def test_methods_suit_the_recipe_and_the_network_unless_they_are_named(
-    recipe: Any, light: bool, suited: tuple[str, str]
-) -> None:
-    assert choose_methods("auto", "auto", recipe, light) == suited
-    assert choose_methods("rsv", "auto", recipe, light) == ("rsv", suited[1])
-    assert choose_methods("auto", "gce", recipe, light) == (suited[0], "gce")
-    assert choose_methods("rsv", "gce", recipe, light) == ("rsv", "gce")

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from scipy.stats import rankdata
 
 from puridiver import Learner, __version__
-from puridiver.learner.verdicts import NEIGHBOURS, pixel_votes, votes
+from puridiver.learner.verdicts import NEIGHBOURS, Neighbours, votes
 
 ARRIVALS = {"fashion-late": 3000, "mnist-pairs": 3000, "cifar10-clean": 3000, "digits-drift": 897}  # others: all
 EPOCHS = 31
@@ -60,7 +60,7 @@ class Judges:
         assert answer is not None
         pixels = features = answer
         if len(held):
-            pixels = pixel_votes(x, held.images, held.labels, n)
+            pixels = Neighbours().votes(x, held, n)
             unit = F.normalize(model.outputs(torch.cat([x, held.images])).features, dim=1)
             features = votes(unit[: len(x)] @ unit[len(x) :].T, held.labels, n, NEIGHBOURS, 0.1)
         both = (answer + pixels) / 2

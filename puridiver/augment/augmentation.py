@@ -53,7 +53,7 @@ class Augmentation(ABC):
 
 
 class ImageAugmentation(Augmentation):
-    """Crop and mirror, then for the strong view a policy; CutMix."""
+    """Crop and mirror, then for the strong view a policy; CutMix (Yun et al., ICCV 2019)."""
 
     mixing_width = 4
 
@@ -70,18 +70,38 @@ class ImageAugmentation(Augmentation):
         return views.crop_flip_view(samples, padding, o["flip"], generator)
 
     def mixing_plan(self, steps: int, n: int, probability: float, generator: torch.Generator) -> Tensor:
-        height, width, _ = self.input_shape
-        return views.draw_cutmix_plan(steps, n, height, width, probability, generator)
+        """The numbers are a box y0, y1, x0, x1, which is empty where a batch is not mixed.
+
+        The box covers 1 - Beta(1, 1) of the image before it is clipped at the border.
+        """
+        partners = torch.rand(steps, n, generator=generator).argsort(dim=1)
+        sides = (1 - views.beta_samples(steps, 1.0, generator)).sqrt().float()
+        wanted = (torch.rand(steps, generator=generator) < probability) & (n > 1)
+        box = []
+        for length in self.input_shape[:2]:
+            half = (length * sides * wanted).long() // 2
+            centre = torch.randint(length, (steps,), generator=generator)
+            box += [(centre - half).clamp(min=0), (centre + half).clamp(max=length)]
+        return torch.cat([partners, torch.stack(box, dim=1)], dim=1)
 
     def left_alone(self, row: Tensor) -> Tensor:
         y0, y1, x0, x1 = row[-4:]
         return (y0 >= y1) | (x0 >= x1)
 
     def mix(self, samples: Tensor, row: Tensor) -> Tensor:
-        return views.planned_cut(samples, row)
+        """Show in the box of each image the same box of its partner."""
+        n, _, height, width = samples.shape
+        partner, (y0, y1, x0, x1) = row[:n], row[n:]
+        y = torch.arange(height, device=samples.device)
+        x = torch.arange(width, device=samples.device)
+        inside = ((y >= y0) & (y < y1))[:, None] & ((x >= x0) & (x < x1))[None, :]
+        return torch.where(inside, samples[partner], samples)
 
     def share(self, targets: Tensor, row: Tensor) -> Tensor:
-        return views.planned_shares(targets, row, self.input_shape[0] * self.input_shape[1])
+        """A target keeps the share of the pixels that its image keeps."""
+        partner, (y0, y1, x0, x1) = row[: len(targets)], row[len(targets) :]
+        lam = 1 - ((y1 - y0) * (x1 - x0)).to(targets.dtype) / (self.input_shape[0] * self.input_shape[1])
+        return lam * targets + (1 - lam) * targets[partner]
 
 
 class VectorAugmentation(Augmentation):

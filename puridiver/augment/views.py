@@ -1,7 +1,7 @@
-"""What trainers do to batches: crop and flip, CutMix and Mixup, and the scaling to network input.
+"""What trainers do to batches: crop and flip, Mixup, and the scaling to network input.
 
-CutMix (Yun et al., ICCV 2019) and Mixup (Zhang et al., ICLR 2018) mix a batch with a permutation of itself. A plan
-holds the draws of many batches as int64 rows on the device. Applying a row reads no value on the host.
+Mixup (Zhang et al., ICLR 2018) mixes a batch with a permutation of itself. A plan holds the draws of many batches as
+int64 rows on the device. Applying a row reads no value on the host.
 """
 
 import numpy as np
@@ -32,43 +32,6 @@ def crop_flip(images: Tensor, draw: Tensor, padding: int) -> Tensor:
 def crop_flip_view(images: Tensor, padding: int, flip: bool, generator: torch.Generator) -> Tensor:
     """Crop and flip at random."""
     return crop_flip(images, draw_crop_flip(len(images), padding, flip, generator), padding)
-
-
-def draw_cutmix_plan(
-    steps: int, n: int, height: int, width: int, probability: float, generator: torch.Generator
-) -> Tensor:
-    """Draw for many batches of n: int64 (steps, n + 4), each row the partners and one box y0, y1, x0, x1.
-
-    The box covers 1 - Beta(1, 1) of the image before it is clipped at the border. With probability 1 - `probability`
-    the box is empty and the batch stays unchanged.
-    """
-    partners = torch.rand(steps, n, generator=generator).argsort(dim=1)
-    sides = (1 - beta_samples(steps, 1.0, generator)).sqrt().float()
-    wanted = (torch.rand(steps, generator=generator) < probability) & (n > 1)
-    box = []
-    for length in (height, width):
-        half = (length * sides * wanted).long() // 2
-        centre = torch.randint(length, (steps,), generator=generator)
-        box += [(centre - half).clamp(min=0), (centre + half).clamp(max=length)]
-    return torch.cat([partners, torch.stack(box, dim=1)], dim=1)
-
-
-def planned_cut(images: Tensor, row: Tensor) -> Tensor:
-    """Show in the box of each image the same box of its partner."""
-    n, _, height, width = images.shape
-    partner, (y0, y1, x0, x1) = row[:n], row[n : n + 4]
-    y = torch.arange(height, device=images.device)
-    x = torch.arange(width, device=images.device)
-    inside = ((y >= y0) & (y < y1))[:, None] & ((x >= x0) & (x < x1))[None, :]
-    return torch.where(inside, images[partner], images)
-
-
-def planned_shares(targets: Tensor, row: Tensor, pixels: int) -> Tensor:
-    """Mix the targets as `planned_cut` mixes the pixels; `pixels` is how many an image has."""
-    n = len(targets)
-    partner, (y0, y1, x0, x1) = row[:n], row[n : n + 4]
-    lam = 1 - ((y1 - y0) * (x1 - x0)).to(targets.dtype) / pixels
-    return lam * targets + (1 - lam) * targets[partner]
 
 
 def draw_mixup_plan(steps: int, n: int, alpha: float, generator: torch.Generator) -> Tensor:
@@ -104,7 +67,7 @@ def views_at_once(images: Tensor) -> int:
 
 
 def repeated(samples: Tensor, times: int) -> Tensor:
-    """The whole batch so many times over."""
+    """The whole batch, `times` times in a row."""
     return samples.repeat(times, *(1 for _ in samples.shape[1:]))
 
 

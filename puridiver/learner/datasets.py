@@ -1,7 +1,7 @@
 """Samples from a torch Dataset or DataLoader, a Hugging Face Dataset, or anything that iterates over such items.
 
-An item is (image, label, ...) or a dict. An image is a tensor, an array or a Pillow picture (grey or RGB); vectors are
-taken in its place.
+An item is (image, label, ...) or a dict. An image is a tensor, an array or a Pillow picture (grey or RGB). A vector may
+stand in its place.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def is_source(value: object) -> bool:
 
 
 def batches(source: Any, size: int, keys: Sequence[str] = KEYS) -> Iterator[tuple[Any, list[Any]]]:
-    """Images and labels: the batches of a DataLoader as they come, of other sources so many items at a time."""
+    """Images and labels: the batches of a DataLoader as they come, of other sources `size` items at a time."""
     if _is_batched(source):
         for found in source:
             images, labels = _pair(found, keys)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from puridiver.learner.learner import Learner
 
 
-REMEMBERED_IDS = 10_000  # of the last samples that had one, whether they are held or not
+REMEMBERED_IDS = 10_000  # the learner knows the last ids, at least this many, also of samples that it does not hold
 
 
 class Corrected(NamedTuple):
@@ -57,7 +57,7 @@ class Edits:
         pictures = [None] * len(new) if images is None else self._pictures(images, len(new))
         within_reach, to_forget, places = self._within_reach(), self._to_forget(), self._arrivals(new, by_id)
         edits: dict[int, Edit] = {}
-        named: dict[Any, int] = {}  # what is edited, by one of its arrivals
+        named: dict[Any, int] = {}  # one of the arrivals that each key edits
         found = Corrected([], [], [], [])
         for (key, label), image in zip(new.items(), pictures, strict=True):
             own = [arrival for arrival in places[key] if arrival in within_reach]
@@ -113,10 +113,10 @@ class Edits:
         learner.capacity = places
 
     def remember_ids(self, arrivals: range, ids: list[SourceId]) -> None:
-        """Note the caller's ids of samples; old ones of evicted samples go now and then."""
+        """Note the caller's ids of samples, and now and then forget the old ones of evicted samples."""
         learner = self._learner
         learner.source_ids |= zip(arrivals, ids, strict=True)
-        if len(learner.source_ids) > learner.capacity + 2 * REMEMBERED_IDS:  # each time a GPU has to be waited for
+        if len(learner.source_ids) > learner.capacity + 2 * REMEMBERED_IDS:  # seldom: it waits for the GPU
             recent = list(learner.source_ids.items())[-REMEMBERED_IDS:]
             learner.source_ids = dict(sorted({**learner.held_ids(), **dict(recent)}.items()))
 

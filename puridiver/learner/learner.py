@@ -15,12 +15,12 @@ from torch import Tensor, nn
 
 from puridiver import discovery, plugins
 from puridiver.learner import datasets, inputs, observation, saving
+from puridiver.learner.audit import AuditRow, audit_rows
 from puridiver.learner.consolidation import Consolidations
 from puridiver.learner.edits import Corrected, Edits
 from puridiver.learner.inputs import Label, SourceId
 from puridiver.learner.lock import FairLock, exclusive
 from puridiver.learner.monitor import Monitor, status_of
-from puridiver.learner.opinion import AuditRow, audit_rows
 from puridiver.learner.predictor import Predictor, check_finite
 from puridiver.learner.snapshot import Snapshot
 from puridiver.learner.verdicts import Neighbours, NoiseEstimate, Observed
@@ -58,7 +58,7 @@ class Learner:
     seed
         Fixes initial weights, augmentation and every random choice.
     grow
-        Accept labels that are not in `classes` and add them as new classes. Always so when `classes` is None.
+        Accept labels that are not in `classes` and add them as new classes. `classes=None` implies it.
     hint
         What is known of the noise, for the methods that want to be told (Co-teaching, DivideMix).
     options
@@ -123,7 +123,7 @@ class Learner:
         seeds = zip(("trainer", "sampler"), np.random.SeedSequence(self.seed).generate_state(2).tolist(), strict=True)
         self.generators = {name: torch.Generator().manual_seed(seed) for name, seed in seeds}
         self.seen, self.seen_of = 0, Counter[int]()  # samples, and those of each class id
-        self.has_said_nan = False  # among its predictions: it has diverged
+        self.has_said_nan = False  # in a prediction: it has diverged
         # Whoever changes the learner, or reads the live network, holds the lock. Predictions read snapshots.
         self.lock, self.save_lock = FairLock(), threading.Lock()
         self.consolidating, self.edits, self.monitor = Consolidations(self), Edits(self), Monitor(self.runtime)
@@ -152,9 +152,8 @@ class Learner:
         Returns the arrivals of the images, and how likely each label is right, judged before it is learnt. Images are
         uint8, or floats in [0, 1], (N, H, W, C) or (N, C, H, W); vectors are finite floats (N, d). `ids`, strings or
         integers of your own, stay with what the memory keeps (`held_ids`, `audit`). A `ValueError` leaves the learner
-        unchanged. A large batch is learnt in parts, since it has as much to teach as small ones.
-        `judge=False` saves the judgement, and on a GPU the wait for it, unless the methods need it themselves (`sieve`,
-        `verdict`).
+        unchanged. A large batch is learnt in parts, since it has as much to teach as small ones. `judge=False` saves the
+        judgement, and on a GPU the wait for it, unless the methods need it themselves (`sieve`, `verdict`).
         """
         x = inputs.as_batch(images, self.input_shape)
         given = inputs.as_labels(labels, len(x))
@@ -185,8 +184,8 @@ class Learner:
     def consolidation(self, epochs: int | None = None) -> Generator[int, None, None]:
         """`consolidate`, an epoch at a time: yields the number of each finished epoch.
 
-        If you stop before the last, the weights that answered meanwhile go on to answer. A learner that was saved in
-        the middle of a consolidation and loaded continues it here; if it observes a batch instead, that ends it.
+        If you stop early, the weights that answered meanwhile keep answering. A learner that was saved in the middle of
+        a consolidation and loaded continues it here. If it observes a batch instead, the consolidation ends.
         """
         return self.consolidating.run(None if epochs is None else inputs.as_whole(epochs, "epochs", 0))
 
@@ -268,7 +267,7 @@ class Learner:
 
     @exclusive
     def resize(self, memory: int) -> None:
-        """Let the memory hold so many samples; if it holds more, the sampler chooses which of them stay.
+        """Set how many samples the memory may hold. If it holds more, the sampler chooses which of them stay.
 
         A smaller memory is a `ConsolidatingError` during a consolidation.
         """
@@ -337,7 +336,7 @@ class Learner:
         memory: int | None = None,
         network: nn.Module | Backbone | str | None = None,
     ) -> Learner:
-        """A saved learner, or that of a run. `grow` sets anew if classes may join, `memory` resizes it (`resize`).
+        """A saved learner, or that of a run. `grow` replaces the saved setting, `memory` resizes the memory (`resize`).
 
         A save does not hold the backbone that a learner was made with: give it again as `network`, unless it was named.
         A `DataError` names what is missing, damaged or does not fit in the save.
@@ -375,5 +374,5 @@ class Learner:
         else:
             self._trainer.grow(len(classes))
             self.predictor.grow(classes)
-        # At last: if there can be no trainer, nothing has changed.
+        # Last, so that nothing changes if the trainer cannot be made.
         self.classes, self.class_ids = classes, {label: number for number, label in enumerate(classes)}

@@ -19,7 +19,7 @@ from puridiver.trainers import SET_NAMES
 if TYPE_CHECKING:
     from puridiver.learner.learner import Learner
 
-WINDOW = 1000  # samples for which figures count, about: older ones fade
+WINDOW = 1000  # figures count for about this many samples: older ones fade
 FIGURES = ("samples", "loss", "judged", "doubt", "predicted", "agreed")  # decayed sums
 
 

@@ -23,7 +23,8 @@ from puridiver.trainers import StreamBatch
 if TYPE_CHECKING:
     from puridiver.learner.learner import Learner
 
-JUDGED_AGAIN = 512  # arrivals, or as many as the memory holds, after which its labels are judged again
+# The memory's labels are judged again after this many arrivals; those of a larger memory after as many as it holds.
+JUDGED_AGAIN = 512
 
 
 def observe(

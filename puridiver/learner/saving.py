@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 IN_RUN = "learner"  # where the folder of a run has the learner
-# What a learner is saved with. Those of `GIVEN` are arguments that make it again, as they are.
+# What a save holds. The fields of `GIVEN` are arguments of `Learner` as they are.
 GIVEN = {
     "memory": int, "sampler": str, "trainer": str, "network": str, "seed": int, "grow": bool, "precision": str,
     "graphs": bool,
@@ -91,7 +91,7 @@ def load(
 
 
 def _read(folder: Path, grow: bool | None) -> State:
-    """The state of the learner that was saved in a folder, or that a run left in its own; `grow` replaces its own."""
+    """The state that was saved in a folder, or that a run left there; `grow` replaces the saved setting."""
     in_run = (folder / IN_RUN / FILE).exists() and not (folder / FILE).exists()
     place = folder / IN_RUN if in_run else folder
     settings, tensors = storage.load(place)
@@ -134,24 +134,22 @@ def made_again(
     kind: type[Learner], settings: dict[str, Any], tensors: dict[str, Tensor], device: str, backbone: Backbone | None
 ) -> Learner:
     """The learner of a state."""
-    learner = kind(**_arguments(settings, device) | ({"network": backbone} if backbone else {}))
-    learner.grow = settings["grow"]
-    learner.load_state(settings, tensors)
-    return learner
-
-
-def _arguments(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
-    """What a learner with these settings is made from."""
     hint, given = settings["hint"], {name: settings[name] for name in GIVEN}
     if device == "cpu" or not torch.cuda.is_available():
         given["precision"] = "float32"  # whatever it was on a GPU
-    return given | {
-        "classes": settings["classes"] or None,
-        "input_shape": tuple(settings["input_shape"]),
-        "device": device,
-        "recipe": Options(**settings["options"]),
-        "hint": NoiseHint(**hint) if hint else None,
-    }
+    if backbone is not None:
+        given["network"] = backbone
+    learner = kind(
+        **given,
+        classes=settings["classes"] or None,
+        input_shape=tuple(settings["input_shape"]),
+        device=device,
+        recipe=Options(**settings["options"]),
+        hint=NoiseHint(**hint) if hint else None,
+    )
+    learner.grow = settings["grow"]
+    learner.load_state(settings, tensors)
+    return learner
 
 
 def state_of(learner: Learner) -> State:

@@ -17,14 +17,15 @@ from puridiver.learner.inputs import Label
 from puridiver.memory import Samples
 from puridiver.nets import without_row
 
-RIGHT = 0.8  # share of right labels that is expected before any has come
-NO_TRUST, FULL_TRUST = 0.3, 0.6  # agreement with arriving labels below and above which verdicts teach nothing, and all
-PRIOR, MEMORY = 30.0, 500.0  # labels of a class that this counts for; labels of the stream that are remembered, about
-USUAL = 2.0  # times as probable as images of a class usually make a label: more than that is not noise of the class
-NEIGHBOURS, SOFTNESS = 20, 0.05  # that vote, and the difference in cosine that makes a vote e times as heavy
-MOST_CONFUSED = 1_000  # classes up to which the noise is estimated: its matrix grows with their square
+RIGHT = 0.8  # expected share of right labels, before any has come
+PRIOR = 30.0  # weight of that expectation, in labels of a class
+MEMORY = 500.0  # labels that the estimate of the noise remembers, about
+NO_TRUST, FULL_TRUST = 0.3, 0.6  # agreement with arriving labels at which verdicts begin to count, and count in full
+USUAL = 2.0  # an image that makes a label more than this many times as probable as usual speaks against noise
+NEIGHBOURS, SOFTNESS = 20, 0.05  # how many vote; by which difference in cosine a vote weighs e times as much
+MOST_CONFUSED = 1_000  # most classes for which the noise is estimated: its matrix grows with their square
 AT_ONCE = 1_024  # samples that are compared with all others at a time: 200 MB for 50,000 samples
-SIDE = 16  # pixels at most to which images are averaged before they are compared
+SIDE = 16  # largest side, in pixels, of the small versions that are compared
 
 
 class Observed(NamedTuple):
@@ -112,7 +113,7 @@ class NoiseEstimate:
 
     @staticmethod
     def _may_be_noise(usual: Tensor, predicted: Tensor, labels: Tensor) -> Tensor:
-        """How far each label may be noise of each class, (N, C): all of it where nothing says otherwise."""
+        """The share of each label that may be noise of each class, (N, C); 1 where nothing speaks against it."""
         images = usual.sum(dim=1, keepdim=True)
         expected = torch.where(images > 0, usual / images, 1.0)[:, labels].T
         share = (USUAL * expected / predicted.gather(1, labels[:, None])).clamp(max=1).nan_to_num(1.0)
@@ -147,13 +148,13 @@ def judge_again(predicted: Tensor, held: Samples, n_seen: int, noise: NoiseEstim
 
 
 class Neighbours:
-    """`pixel_votes` of the samples that a memory holds: on a CPU their small versions are made once."""
+    """The samples that a memory holds vote on other images. A CPU makes their small versions once and keeps them."""
 
     def __init__(self) -> None:
         self._arrivals, self._pixels = torch.empty(0, dtype=torch.int64), torch.empty(0)
 
     def votes(self, images: Tensor, held: Samples, n_classes: int) -> Tensor:
-        """`pixel_votes`, (N, C)."""
+        """`votes` of the held samples on images, by the pixels of small versions, (N, C)."""
         cosines = unit_pixels(images) @ self._pixels_of(held).T
         return votes(cosines, held.labels, n_classes, NEIGHBOURS, SOFTNESS)
 
@@ -177,7 +178,7 @@ def judge(
 ) -> Verdict:  # fmt: skip
     """Judge arriving labels by the probabilities `predicted` for their images, (N, C), and by the held samples.
 
-    `known` says of which labels the learner has seen the class before, bool (N,), `n_seen` how many classes it has.
+    `known`, bool (N,), tells which labels are of classes that the learner has seen; `n_seen` is how many it has.
     The estimate of the noise is used, and learns from the verdict.
     """
     said = predicted
@@ -208,11 +209,6 @@ def votes_on_each_other(unit: Tensor, labels: Tensor, n_classes: int, n_neighbou
         cosines = (unit[rows] @ unit.T).scatter_(1, rows[:, None], -torch.inf)  # none votes on itself
         found.append(votes(cosines, labels, n_classes, n_neighbours, softness))
     return torch.cat(found)
-
-
-def pixel_votes(images: Tensor, known: Tensor, labels: Tensor, n_classes: int) -> Tensor:
-    """`votes` of known images with these class ids on others, by the pixels of small versions, (N, C)."""
-    return votes(unit_pixels(images) @ unit_pixels(known).T, labels, n_classes, NEIGHBOURS, SOFTNESS)
 
 
 def unit_pixels(images: Tensor) -> Tensor:

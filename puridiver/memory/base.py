@@ -198,7 +198,7 @@ class Memory:
             setattr(self, name, replace(old, labels=lower[0], came_with=lower[1], vectors=vectors))
 
     def resize(self, places: int, moment: Moment | None = None, on_candidates: OnCandidates | None = None) -> None:
-        """Hold at most so many samples from now on; once samples have come, this needs the moment and the callback."""
+        """Hold at most this many samples. Once samples have come, the sampler needs the moment to choose."""
         held = self.samples
         if moment is not None and len(held) > places:
             self.samples = held.take(self._runtime.move(self.sampler.shrink(held, places, moment)))
@@ -274,11 +274,11 @@ class Sampler(ABC):
         """
 
     def judged_again(self, held: Samples, p_right: Tensor) -> Tensor:
-        """Notes of held samples, now that their labels are right with these probabilities, (N,)."""
+        """New notes of held samples, whose labels have been judged again: `p_right` is (N,)."""
         return held.notes
 
     def shrink(self, held: Samples, capacity: int, moment: Moment) -> Tensor:
-        """Rows of the memory that stay when it becomes smaller: those that `choose` keeps if the samples come again."""
+        """Rows that stay when the memory becomes smaller: the samples come once more, and `choose` decides."""
         labels, rows = moment.runtime.read(held.labels).tolist(), torch.arange(capacity)
         for part in torch.arange(capacity, len(held)).split(self.options.batch_size):
             start, candidates = int(part[0]), torch.cat([rows, part])
@@ -303,7 +303,7 @@ def check_rows(rows: object, n: int, capacity: int) -> None:
 
 
 def loss_on_arrival(batch: Samples, moment: Moment, views: int) -> Tensor:
-    """Each sample's loss averaged over augmented views, (B,): before memory training can fit its label."""
+    """Each arriving sample's mean loss over augmented views, (B,). Memory training has not fitted its label yet."""
     logits = moment.network.outputs(moment.strong_view(repeated(batch.images, views)))[1]
     losses = F.cross_entropy(logits.float(), batch.labels.repeat(views), reduction="none")
     return losses.view(views, len(batch)).mean(dim=0)

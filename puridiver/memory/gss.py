@@ -16,16 +16,13 @@ FIRST_SCORE = 0.1  # of samples that have nothing to be compared with
 
 def gradient_scores(network: NetworkView, images: Tensor, labels: Tensor, n_compared: int) -> Tensor:
     """1 + the largest cosine of each gradient with those of the first `n_compared` samples, (N - n_compared,)."""
-    compared = [unit(network.gradient(images[i : i + 1], labels[i : i + 1])) for i in range(n_compared)]
-    others = torch.stack(compared)
-    found = []
-    for i in range(n_compared, len(images)):
-        found.append((others @ unit(network.gradient(images[i : i + 1], labels[i : i + 1]))).max() + 1)
-    return torch.stack(found)
 
+    def direction(row: int) -> Tensor:
+        gradient = network.gradient(images[row : row + 1], labels[row : row + 1])
+        return gradient / gradient.norm().clamp(min=1e-12)
 
-def unit(vector: Tensor) -> Tensor:
-    return vector / vector.norm().clamp(min=1e-12)
+    others = torch.stack([direction(row) for row in range(n_compared)])
+    return torch.stack([(others @ direction(row)).max() + 1 for row in range(n_compared, len(images))])
 
 
 class GradientSelection(Sampler):

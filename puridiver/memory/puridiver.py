@@ -20,7 +20,7 @@ from puridiver.runtime.plans import captured
 
 MOST_FUSED = 4096  # samples whose cosines the kernel keeps for each pair
 HUGE_LOSS = 1e4
-CHECKED = -1e5  # added to a score: below that of any loss, and the first two decimals of such scores still count
+CHECKED = -1e5  # added to the score of a checked sample: lower than any other, and two decimals of it still count
 
 
 class PuriDivERSampler(Sampler):

@@ -44,7 +44,7 @@ class Recorder:
         self.record = Record()
         self.alphas: list[Tensor] = []  # of the current task, a batch each
         self.alphas_told = 0  # how many of them the anytime points have had
-        self.arrivals = [0, 0]  # whose true label was known, and was predicted on arrival
+        self.arrivals = [0, 0]  # samples whose true label is known, and those of them that were named on arrival
 
     def arrived(self, images: Tensor) -> None:
         """Before a batch is learnt: compare what the learner predicts with the true labels."""
@@ -129,7 +129,7 @@ class Recorder:
         """Accuracies on the evaluation set, the confusion matrix and the predictions.
 
         By what the learner predicts, or by its network as it is. `seen_accuracy` is that on classes of which a label
-        has come. `diverged` is told only where it is so: predictions that are nan are of the first class.
+        has come. `diverged` is there only if predictions are nan, which count as the first class.
         """
         # In parts, since the images of a large set lie in a file and may not all fit on the device.
         images, learner = self.evaluation.images, self.learner

@@ -152,7 +152,7 @@ class RunConfig:
         return self.stream.endswith(".json") or self.stream.startswith("official:")
 
     def values(self, *roles: Role, changed: bool = False) -> dict[str, Any]:
-        """The fields with these roles, all without any; with `changed` those whose values are not the defaults."""
+        """The fields with these roles (by default all); with `changed` only those that differ from their defaults."""
         found = dict[str, Any]()
         for name, declared in SETTINGS.items():
             value = getattr(self, name)

@@ -83,7 +83,7 @@ class RunLoop:
         arrivals, size = self.stream.manifest.task_slice(task), self.batch
         n_batches = -(-(arrivals.stop - arrivals.start) // size)
         first, end = n_batches * part // parts, n_batches * (part + 1) // parts
-        # Spread evenly, and one just before each memory phase: without it what that gains would seem to grow before.
+        # Spread evenly, and one just before each memory phase, so that its gain does not seem to come earlier.
         points = {end, *(n_batches * np.arange(1, wanted + 1) // wanted).tolist()} if wanted else set()
         number = first + self.done
         stop = min(arrivals.start + end * size, arrivals.stop)
@@ -123,13 +123,13 @@ class RunLoop:
     def _memory_phase(self, task: int, part: int) -> None:
         self._measure("consolidate")
         epochs, last_part = self.learner.options.epochs, part + 1 == self.trainings[task]
-        # Only where the released program takes its last accuracy from: it costs a quarter of an epoch's time or more.
+        # Only where the released program takes its last accuracy from: evaluating costs a quarter of an epoch or more.
         evaluate = self.config.evaluate_epochs and task == self.stream.n_tasks - 1 and last_part
         before = (sum(self.trainings[:task]) + part) * epochs
         for epoch in self.learner.consolidation():
             if evaluate:
                 self._measure("evaluate")
-            # Else not an activity of its own: it reads the sets while the device still works on the epoch.
+            # Without evaluation its time counts as training: it reads sets while the device still works on the epoch.
             self.recorder.epoch(task, part * epochs + epoch, before + epoch + 1, evaluate)
             self._advance(task, epoch + 1, self.learner.memory.capacity, f"memory epoch {epoch + 1}/{epochs}")
             self._safe_point()

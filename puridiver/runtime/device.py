@@ -154,9 +154,9 @@ def steady_threads(device: torch.device, network: str) -> Iterator[None]:
 def steady_heap() -> None:
     """Keep a process that trains for months at one size and without pauses; call it before threads start.
 
-    All threads allocate from one heap, and large tensors outside it: else what training frees stays in pieces in a heap
-    of its thread. oneDNN keeps the code it compiled for fewer shapes, since sets and batches have ever new sizes.
-    Garbage collections leave out the objects of modules: among these, one would stop every thread for 0.2 s.
+    All threads allocate from one heap, and large tensors outside it. Otherwise what training frees stays in pieces in
+    the heap of its thread. oneDNN keeps compiled code for fewer shapes, since sets and batches have ever new sizes. The
+    garbage collector skips the objects of modules: a collection among these would stop every thread for 0.2 s.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
     one_heap, large, kept_on_top = (-8, 1), (-3, 4 << 20), (-1, 64 << 20)  # glibc's numbers of these settings

@@ -34,15 +34,14 @@ class Buffers(dict[str, Tensor]):
 
     version = 0
 
-    def put(self, name: str, value: Tensor) -> Tensor:
+    def put(self, name: str, value: Tensor) -> None:
         """Copy a tensor into its buffer, or make a new buffer if the old one does not fit."""
         held = self.get(name)
         if held is None or held.shape != value.shape or held.dtype != value.dtype or held.device != value.device:
-            held = self[name] = value.clone()
+            self[name] = value.clone()
             self.version += 1
         else:
             held.copy_(value)
-        return held
 
 
 class PlanRunner:

@@ -4,6 +4,6 @@ Neither the samplers nor the trainers may know the other family, so these parts 
 """
 
 from puridiver.spr.cleanness import clean_probability
-from puridiver.spr.simclr import ENCODER_OPTIONS, Encoder, adam, nt_xent, scaled_epochs
+from puridiver.spr.simclr import ENCODER_OPTIONS, Encoder, nt_xent, scaled_epochs
 
-__all__ = ["ENCODER_OPTIONS", "Encoder", "adam", "clean_probability", "nt_xent", "scaled_epochs"]
+__all__ = ["ENCODER_OPTIONS", "Encoder", "clean_probability", "nt_xent", "scaled_epochs"]

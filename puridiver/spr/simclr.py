@@ -1,8 +1,6 @@
 """SPR's expert and its base: a network that learns from images alone, by SimCLR (Chen et al., 2020)."""
 
 import math
-from collections.abc import Iterable
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +10,7 @@ from puridiver import augment
 from puridiver.augment.ops import enhance
 from puridiver.nets import Network, global_draws, make_new
 from puridiver.options import Option, Options
+from puridiver.runtime.adam import adam
 from puridiver.runtime.device import Runtime
 from puridiver.runtime.model import TrainableModel
 from puridiver.runtime.plans import Buffers, PlanRunner
@@ -47,15 +46,6 @@ def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
 def scaled_epochs(published: int, budget: float) -> int:
     """The published number of epochs by the budget; at least one, unless either is 0."""
     return max(1, round(published * budget)) if published and budget else 0
-
-
-def adam(parameters: Iterable[Any], rate: Tensor, clip: float | None = None) -> torch.optim.Optimizer:
-    """Adam at a rate that is a tensor; `clip` is the largest entry of a gradient."""
-    optimiser = torch.optim.Adam(parameters, lr=rate, fused=rate.is_cuda, capturable=rate.is_cuda)
-    if clip is not None:
-        every = [parameter for group in optimiser.param_groups for parameter in group["params"]]
-        optimiser.register_step_pre_hook(lambda *_: torch.nn.utils.clip_grad_value_(every, clip))
-    return optimiser
 
 
 class Projection(nn.Module):

@@ -13,5 +13,5 @@ __all__ = [
     "split_memory",
 ]  # fmt: skip
 
-TRAINERS: dict[str, type[Trainer]] = members(__name__, Trainer)  # type: ignore[type-abstract]
+TRAINERS: dict[str, type[Trainer]] = members(__name__, Trainer)
 declare_family("trainer", TRAINERS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -43,8 +42,8 @@ class TrainerContext:
     hint: NoiseHint | None = None
 
 
-class Trainer(ABC):
-    """Base of every trainer. A subclass writes `memory_epoch`; two-network methods set `n_networks`.
+class Trainer:
+    """Base of every trainer. A subclass overrides what differs from plain training.
 
     A step is a function of a plan's row (see `PlanRunner`) and of tensors in `self.buffers`: no host value, no
     random draw and no shape inside it depends on data, so that it can be captured once and replayed.
@@ -56,7 +55,6 @@ class Trainer(ABC):
     own_options: ClassVar[Mapping[str, Option]] = {}  # what only this method has; `self.options` holds the values
     suits: ClassVar[Mapping[str, Any]] = {}  # shared options that the method sets instead of the recipe
     n_networks: ClassVar[int] = 1
-    wants_hint: ClassVar[bool] = False  # does little without a hint of the noise
     learns_online: ClassVar[bool] = True  # from the labels of stream batches
     saved_buffers: ClassVar[tuple[str, ...]] = ()  # names in `self.buffers` that are part of the state
     replay_ahead: ClassVar[int] = REPLAY_AHEAD  # stream batches for which a full memory's replay is drawn at once
@@ -151,9 +149,9 @@ class Trainer(ABC):
             model.restart_average()
             model.reset_optimiser(self.options.online_lr)
 
-    @abstractmethod
     def memory_epoch(self, memory: Samples, epoch: int) -> None:
-        """One pass over the memory; `epoch` counts from 0 in each consolidation."""
+        """One pass over the memory, by default a plain one; `epoch` counts from 0 in each consolidation."""
+        self.plain_epoch(memory)
 
     # Hooks with defaults ---------------------------------------------------------------------------------------
 
@@ -252,10 +250,6 @@ class Trainer(ABC):
             order = order.repeat(2)  # BatchNorm needs two rows
         return in_batches(order, self.options.batch_size, self.options.last_batch == "trained")
 
-    def mixing_plan(self, steps: int, n: int, probability: float) -> Tensor:
-        """Draws of CutMix (of Mixup for vectors) for many batches of n."""
-        return self.augmentation.mixing_plan(steps, n, probability, self.generator)
-
     def plain_epoch(
         self, memory: Samples, targets: Tensor | None = None, network: int = 0, entropy_weight: float = 0.0
     ) -> None:
@@ -283,7 +277,8 @@ class Trainer(ABC):
         self.buffers.put("targets", self.memory_targets(memory) if targets is None else targets)
         for rows in self.batch_parts(len(memory)):
             steps, n = rows.shape
-            self.run_plan(step, torch.cat([rows, self.mixing_plan(steps, n, self.options.cutmix)], dim=1), n, *static)
+            mixing = self.augmentation.mixing_plan(steps, n, self.options.cutmix, self.generator)
+            self.run_plan(step, torch.cat([rows, mixing], dim=1), n, *static)
 
     def mixed_batch(self, row: Tensor, n: int) -> tuple[Tensor, Tensor]:
         """Images and targets of a step of `run_epoch`, mixed."""

@@ -31,7 +31,7 @@ class RateSearch:
         return self.high if self.is_high else self.high * self.step
 
     def tried(self, fall: float) -> None:
-        """By how much the loss fell with the present rate; it is then the other's turn."""
+        """Note by how much the loss fell at the present rate; the other rate is next."""
         self.falls[self.is_high] = [*self.falls[self.is_high], fall][-self.trials :]
         self.is_high = not self.is_high
         if len(self.falls[True]) == len(self.falls[False]) == self.trials:

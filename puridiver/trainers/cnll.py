@@ -19,9 +19,9 @@ LABELLED_EPOCHS = 5  # before the unlabelled loss begins to grow
 class SemiSupervised(Trainer):
     """Learns purified samples with their labels and the others without, by MixMatch.
 
-    What comes to the sampler together (with the sampler `cnll` a delay buffer) is divided then, by the network that
-    has just learnt from it online; each sample keeps the verdict. Guesses come from weak views, and unlabelled samples
-    are learnt from strong ones. Its authors train five epochs on each delay buffer instead of online.
+    The network divides what the sampler gets at a time (with the sampler `cnll`, a delay buffer), once it has learnt
+    from it online. Each sample keeps the verdict. Guesses come from weak views, and unlabelled samples are learnt from
+    strong ones. Its authors train five epochs on each delay buffer instead of online.
     """
 
     name = "cnll"

@@ -29,7 +29,6 @@ class CoTeaching(Trainer):
     title = "Co-teaching"
     summary = "two networks, each learns from the other's small-loss samples (needs the noise rate)"
     n_networks = 2
-    wants_hint = True
     own_options = {
         "forget_epochs": Option(10, "epochs until the kept share has fallen to 1 - noise rate", low=1),
     }

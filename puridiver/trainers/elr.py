@@ -27,8 +27,8 @@ def disagreement(p: Tensor, averages: Tensor) -> Tensor:
 class EarlyLearning(Trainer):
     """Cross-entropy with a penalty on leaving the average of a sample's predictions in this consolidation.
 
-    A sample is looked at in the training pass itself, where CutMix has left the batch whole: the prediction for a mixed
-    image is of two samples. The averages of mixed samples are mixed as their labels are. Online, where nothing comes
+    The averages are of predictions in the training pass itself, where CutMix has left the batch whole: the prediction
+    for a mixed image is of two samples. CutMix mixes the averages as it mixes labels. Online, where nothing comes
     twice, there is no average, and the loss is cross-entropy.
     """
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from puridiver.memory import Samples
+from puridiver.runtime.adam import adam
 from puridiver.runtime.model import OptimiserMaker
-from puridiver.spr import adam
 from puridiver.trainers.base import Trainer
 
 
@@ -25,6 +24,3 @@ class ExperienceReplay(Trainer):
 
     def optimiser(self) -> OptimiserMaker:
         return adam
-
-    def memory_epoch(self, memory: Samples, epoch: int) -> None:
-        self.plain_epoch(memory)

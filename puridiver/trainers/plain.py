@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 
 from torch import Tensor
 
-from puridiver.memory import Samples
 from puridiver.trainers.base import Trainer
 
 
@@ -17,11 +16,8 @@ class Plain(Trainer):
     title = "cross-entropy"
     summary = "cross-entropy on the given labels"
 
-    def memory_epoch(self, memory: Samples, epoch: int) -> None:
-        self.plain_epoch(memory)
 
-
-class LossTrainer(Trainer):
+class LossTrainer(Trainer, ABC):
     """Trains as `plain` does (views, CutMix, batches, schedule, captured steps), by the loss that a subclass writes.
 
     Whatever differs in a comparison with `plain` is then the loss alone. Eq. 3, by which a sampler may go, is of
@@ -35,6 +31,3 @@ class LossTrainer(Trainer):
         Targets are shares of classes that sum to 1: one-hot, or mixed of two by CutMix. Nothing in it may read a value
         on the host (`.item()`, `if` of a tensor), so that steps can be captured.
         """
-
-    def memory_epoch(self, memory: Samples, epoch: int) -> None:
-        self.plain_epoch(memory)

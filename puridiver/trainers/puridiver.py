@@ -102,7 +102,7 @@ class PuriDivERTrainer(Trainer):
         shapes = [self._shape(plan) for plan in plans]
         self._hold(memory, split, any(shape.predicted or shape.tail for shape in shapes))
         for plan, shape in zip(plans, shapes, strict=True):
-            cutmix = self.mixing_plan(len(plan.rows), shape.mixed, o.cutmix)
+            cutmix = self.augmentation.mixing_plan(len(plan.rows), shape.mixed, o.cutmix, self.generator)
             self.run_plan(self._set_step, torch.cat([plan.rows, cutmix], dim=1), shape)
 
     def _too_small(self, sets: Sets) -> bool:

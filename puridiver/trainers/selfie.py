@@ -16,8 +16,8 @@ CLASS, TIMES = "steady_class", "steady_times"  # of each sample: what was predic
 class Selfie(Trainer):
     """Cross-entropy on labels that are refurbished where the last few predictions agree.
 
-    A look is the training pass itself, of the augmented batch. Looks at the images as they are would agree far sooner,
-    on a class that the network says of everything, and training on it would confirm it.
+    The predictions are those of the training pass, on augmented images. Predictions on plain images would agree far
+    sooner, on a class that the network says of everything, and training on it would confirm it.
     """
 
     name = "selfie"

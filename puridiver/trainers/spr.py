@@ -12,8 +12,9 @@ from torch import Tensor
 from puridiver.memory import Samples
 from puridiver.nets import initialise_afresh
 from puridiver.options import Option
+from puridiver.runtime.adam import adam
 from puridiver.runtime.model import OptimiserMaker
-from puridiver.spr import ENCODER_OPTIONS, Encoder, adam, scaled_epochs
+from puridiver.spr import ENCODER_OPTIONS, Encoder, scaled_epochs
 from puridiver.trainers.base import Trainer, TrainerContext
 from puridiver.trainers.online import StreamBatch
 
@@ -60,10 +61,10 @@ class SelfReplay(Trainer):
         self._unseen = 0
 
     def begin_consolidation(self, memory: Samples) -> None:
-        copy = self.networks[0]
+        network = self.networks[0]
         learnt = {name: value for name, value in self.base.network.state_dict().items() if not name.startswith("head.")}
-        copy.load_state_dict(learnt, strict=False)  # in place
-        initialise_afresh(copy.head, self.generator)
+        network.load_state_dict(learnt, strict=False)  # in place
+        initialise_afresh(network.head, self.generator)
 
     def memory_rate(self, epoch: int, epochs: int) -> float:
         return self.options.finetune_lr

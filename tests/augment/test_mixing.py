@@ -8,37 +8,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from puridiver.augment.views import (
-    beta_samples,
-    draw_cutmix_plan,
-    draw_mixup_plan,
-    planned_cut,
-    planned_mix,
-    planned_shares,
-)
+from puridiver.augment import Augmentation, augmentation_for
+from puridiver.augment.views import beta_samples, draw_mixup_plan, planned_mix
 
 from .samples import generator, random_images
 
 
+def cutmix(height: int, width: int) -> Augmentation:
+    return augmentation_for((height, width, 3), {})
+
+
 @given(height=st.integers(1, 20), width=st.integers(1, 20), seed=st.integers(0, 10_000))
 def test_cutmix_equals_a_loop(height: int, width: int, seed: int) -> None:
-    n = 4
+    n, mixing = 4, cutmix(height, width)
     images, targets = random_images(n, (3, height, width), seed), torch.eye(n)
-    for row in draw_cutmix_plan(2, n, height, width, 1.0, generator(seed)):
+    for row in mixing.mixing_plan(2, n, 1.0, generator(seed)):
         partners, (y0, y1, x0, x1) = row[:n].tolist(), row[n:].tolist()
         assert sorted(partners) == list(range(n))
         expected = images.clone()
         for i, partner in enumerate(partners):
             for y in range(y0, y1):
                 expected[i, :, y, x0:x1] = images[partner, :, y, x0:x1]
-        mixed, shares = planned_cut(images, row), planned_shares(targets, row, height * width)
+        mixed, shares = mixing.mix(images, row), mixing.share(targets, row)
         assert torch.equal(mixed, expected)
         kept = 1 - (y1 - y0) * (x1 - x0) / (height * width)
         torch.testing.assert_close(shares, kept * targets + (1 - kept) * targets[partners])
 
 
 def test_cutmix_boxes_have_the_area_of_clipped_boxes_and_touch_every_border() -> None:
-    y0, y1, x0, x1 = draw_cutmix_plan(2000, 2, 200, 200, 1.0, generator())[:, 2:].T
+    y0, y1, x0, x1 = cutmix(200, 200).mixing_plan(2000, 2, 1.0, generator())[:, 2:].T
     cut = ((y1 - y0) * (x1 - x0)) / 200**2
     # a side s about a uniform centre keeps s - s^2 / 4 on average; s^2 = 1 - lam is uniform for alpha = 1
     assert abs(cut.mean() - (1 / 2 - 1 / 5 + 1 / 48)) < 4 * cut.std() / 2000**0.5
@@ -47,9 +45,9 @@ def test_cutmix_boxes_have_the_area_of_clipped_boxes_and_touch_every_border() ->
 
 
 def test_cutmix_has_its_probability() -> None:
-    boxes = draw_cutmix_plan(4000, 2, 64, 64, 0.3, generator())[:, 2:]
+    boxes = cutmix(64, 64).mixing_plan(4000, 2, 0.3, generator())[:, 2:]
     assert float((boxes[:, 1] > boxes[:, 0]).float().mean()) == pytest.approx(0.3, abs=0.04)
-    alone = draw_cutmix_plan(50, 1, 16, 16, 1.0, generator())  # one sample has no partner
+    alone = cutmix(16, 16).mixing_plan(50, 1, 1.0, generator())  # one sample has no partner
     assert torch.equal(alone[:, 1], alone[:, 2])
 
 

@@ -61,6 +61,7 @@ def test_settings_that_cannot_be_used_are_refused(settings, message):
         ({"network": "small"}, ("sieve", "verdict", "small")),
         ({"input_shape": (16,)}, ("sieve", "verdict", "mlp")),
         ({"trainer": "gce"}, ("sieve", "gce", "convnet")),
+        ({"sampler": "rsv"}, ("rsv", "verdict", "convnet")),
         ({"network": "resnet32"}, ("puridiver", "puridiver", "resnet32")),
         ({"recipe": "official"}, ("puridiver", "puridiver", "convnet")),
         ({"recipe": recipe("puridiver")}, ("puridiver", "puridiver", "convnet")),

@@ -24,7 +24,6 @@ from puridiver.learner.verdicts import (
     Verdict,
     judge,
     judge_again,
-    pixel_votes,
     posterior,
     votes,
     votes_on_each_other,
@@ -61,11 +60,11 @@ def test_votes_on_each_other_are_those_of_a_loop(n: int, at_once: int, monkeypat
 
 
 def test_an_image_that_the_memory_holds_is_named_by_its_label_whatever_its_brightness() -> None:
-    pixels = torch.randint(100, (30, 3, 40, 24), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-    labels = torch.arange(30) % 4
-    found = pixel_votes(pixels[:5] + 50, pixels, labels, 4)
+    pixels = np.random.default_rng(0).integers(100, size=(30, 40, 24, 3), dtype=np.uint8)
+    held = as_samples(pixels, np.arange(30) % 4)
+    found = Neighbours().votes(held.images[:5] + 50, held, 4)
     assert found.shape == (5, 4)
-    assert (found.argmax(dim=1) == labels[:5]).all()
+    assert (found.argmax(dim=1) == held.labels[:5]).all()
     assert float(found.amax()) > 0.9
 
 
@@ -75,7 +74,7 @@ def test_neighbours_vote_alike_whether_their_pixels_are_kept_or_made_anew() -> N
     for n in (0, 1, 20, 20, 60):  # of the pool's first half, in any order; then of all
         held = pool.take(torch.randperm(30 if n < 60 else 60, generator=generator)[:n])
         if n:
-            expected = pixel_votes(pool.images[:5], held.images, held.labels, 3)
+            expected = Neighbours().votes(pool.images[:5], held, 3)
             assert torch.equal(neighbours.votes(pool.images[:5], held, 3), expected)
 
 
@@ -88,13 +87,6 @@ def test_the_posterior_is_bayes_rule() -> None:
 
 
 # The estimate of the noise -----------------------------------------------------------------------------------------
-
-
-def test_before_any_label_came_the_noise_is_expected_to_be_even() -> None:
-    even = matrix(estimate(), 3)
-    np.testing.assert_allclose(even.diagonal(), RIGHT, atol=1e-6)
-    np.testing.assert_allclose(even[0, 1:], (1 - RIGHT) / 2, atol=1e-6)
-    np.testing.assert_allclose(even.sum(dim=1), 1.0, atol=1e-6)
 
 
 def test_the_noise_is_estimated_as_by_a_loop() -> None:
@@ -133,15 +125,6 @@ def test_classes_that_are_confused_in_pairs_stand_out() -> None:
     by_label = [posterior(doubtful, found[:, [label]].T)[0] for label in (1, 2)]
     assert float(by_label[0][0]) > 0.2  # a label that often stands for class 0 leaves it likely
     assert float(by_label[1][2]) > 0.5  # one that never stands for class 0 or 1 is believed
-
-
-def test_old_verdicts_fade() -> None:
-    noise = estimate()
-    for label in (1, 0):
-        for _ in range(200):
-            note(noise, torch.tensor([[1.0, 0.0]] * 16), torch.full((16,), label))
-    assert float(noise.counts.sum()) == pytest.approx(MEMORY, rel=0.03)
-    assert float(noise.counts[0, 0]) > 100 * float(noise.counts[0, 1])
 
 
 def test_the_estimate_is_saved_and_follows_the_classes(tmp_path: Path) -> None:
@@ -296,7 +279,7 @@ def test_a_verdict_is_of_the_learner_as_it_was_before_the_batch(mode: str) -> No
     feed(learner, IMAGES[80:96], GIVEN[80:96])
     rows, held = slice(96, 104), learner.memory.samples
     pixels, labels = torch.from_numpy(IMAGES[rows]).permute(0, 3, 1, 2), torch.from_numpy(GIVEN[rows])
-    p = torch.from_numpy(learner.predict_proba(IMAGES[rows])) + pixel_votes(pixels, held.images, held.labels, 3)
+    p = torch.from_numpy(learner.predict_proba(IMAGES[rows])) + Neighbours().votes(pixels, held, 3)
     expected = posterior(p / 2, learner.noise.likelihoods(labels, 3, 3))
     found = learner.observe(IMAGES[rows], GIVEN[rows])
     np.testing.assert_allclose(found.p_right, expected[range(8), labels], atol=1e-5)
@@ -368,11 +351,7 @@ def test_a_verdict_teaches_as_much_as_the_learner_agrees_with_arriving_labels(ag
     torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.parametrize("at_once", [5, 100])
-def test_a_held_sample_has_no_vote_on_itself_when_it_is_judged_again(
-    at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("puridiver.learner.verdicts.AT_ONCE", at_once)
+def test_a_held_sample_has_no_vote_on_itself_when_it_is_judged_again() -> None:
     images, labels = patterns(12)
     given = labels.copy()
     given[0] = (given[0] + 1) % 3
@@ -380,7 +359,7 @@ def test_a_held_sample_has_no_vote_on_itself_when_it_is_judged_again(
     unsure = torch.full((12, 3), 1 / 3)
     p_right = judge_again(unsure, held, 3, estimate())
     assert int(p_right.argmin()) == 0
-    others = pixel_votes(held.images[:1], held.images[1:], held.labels[1:], 3)
+    others = Neighbours().votes(held.images[:1], held.take(slice(1, None)), 3)
     expected = posterior((unsure[:1] + others) / 2, estimate().likelihoods(held.labels[:1], 3, 3))[0, given[0]]
     torch.testing.assert_close(p_right[0], expected)
 

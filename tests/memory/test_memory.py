@@ -12,7 +12,7 @@ from puridiver.memory import SAMPLERS
 from puridiver.memory.delayed import DelayedMemory
 from puridiver.options import Options
 from puridiver.runtime.device import Runtime
-from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
+from tests.learner_samples import differing, feed, patterns, tensors_of, tiny_learner
 from tests.memory.fakes import SIDE, empty_memory, stream
 
 IMAGES, LABELS = patterns(40)
@@ -66,8 +66,7 @@ def test_arrivals_wait_until_the_delay_buffer_is_full(size: int) -> None:
         return choose(pool, n_old, capacity, moment)
 
     learner.sampler.choose = watched  # type: ignore[method-assign]
-    for start in range(0, 40, size):
-        learner.observe(IMAGES[start : start + size], LABELS[start : start + size])
+    feed(learner, IMAGES, LABELS, size)
     assert seen == [(list(range(first, first + 6)), first) for first in range(0, 36, 6)]
     assert arrivals(learner)[1] == [36, 37, 38, 39]
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -14,13 +10,11 @@ from torch import Tensor
 from puridiver.nets import Head, base, build_network
 from puridiver.nets.base import FOLLOWERS, follow, fused_norm
 from puridiver.options import Options
+from tests.interpreter import compared_in_interpreter
+from tests.learner_samples import seeded
 
 SHAPES = [(6, 100, 1, 1), (3, 16, 7, 5)]  # several blocks of channels; several blocks of rows
 NAMES = ("output", "gradient of x", "of the residual", "of the weight", "of the bias", "running mean", "running var")
-
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 # BatchNorm with what follows it ------------------------------------------------------------------------------------
@@ -61,12 +55,7 @@ def compare_all(device: str) -> int:
 
 
 def test_in_tritons_interpreter_the_kernels_compute_batchnorm() -> None:
-    pytest.importorskip("triton")
-    program = "from tests.nets.test_layers import compare_all; print('compared', compare_all('cpu'))"
-    env = {**os.environ, "TRITON_INTERPRET": "1"}
-    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert f"compared {len(SHAPES) * len(FOLLOWERS) * 2 * len(NAMES)}" in done.stdout
+    assert compared_in_interpreter(__name__) == len(SHAPES) * len(FOLLOWERS) * 2 * len(NAMES)
 
 
 @pytest.mark.gpu

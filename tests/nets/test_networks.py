@@ -7,17 +7,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from puridiver.nets import NETWORKS, Network, build_network, choose_network, is_light, make_new
+from puridiver.nets import NETWORKS, Network, build_network, choose_network, make_new
 from puridiver.nets.base import ConvNorm
 from puridiver.nets.resnet import BasicBlock
 from puridiver.options import Options
+from tests.learner_samples import seeded
 
 PLAIN = Options()
 OFFICIAL = Options(head="linear_batchnorm", block_relu="before_add", batchnorm_epsilon=1e-6)
-
-
-def seeded(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def on_paper(name: str, n_classes: int, input_shape: tuple[int, ...], settings: Options = PLAIN) -> Network:
@@ -114,11 +111,6 @@ def test_the_convnet_pools_before_batchnorm() -> None:
     pooled = F.max_pool2d(F.conv2d(x, layer.conv.weight, padding=1), 2, ceil_mode=True)
     with torch.no_grad():
         torch.testing.assert_close(layer(x), ((pooled - mean[:, None, None]) * scale).relu(), rtol=1e-4, atol=1e-5)
-
-
-def test_light_networks_are_those_that_a_cpu_trains_step_by_step() -> None:
-    assert {name for name in NETWORKS if is_light(name)} == {"small", "convnet", "mlp"}
-    assert not is_light("timm:resnet18")
 
 
 # Initial weights ---------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from puridiver.options import Options
 from puridiver.recipes import recipe
 from puridiver.runtime.device import Runtime
 from puridiver.runtime.model import TrainableModel, sgd
-from tests.learner_samples import SHAPE, patterns
+from tests.learner_samples import SHAPE, feed, patterns
 
 QUICK: dict[str, Any] = {"sampler": "rsv", "trainer": "plain", "device": "cpu", "seed": 1, "batch_size": 8}
 
@@ -82,10 +82,7 @@ def weights(network: nn.Module) -> Tensor:
 
 
 def learned(**settings: Any) -> puridiver.Learner:
-    learner = puridiver.Learner(3, SHAPE, 12, **{**QUICK, "network": Tokens, **settings})
-    images, labels = patterns(48)
-    for part in range(0, 48, 8):
-        learner.observe(images[part : part + 8], labels[part : part + 8])
+    learner = feed(puridiver.Learner(3, SHAPE, 12, **{**QUICK, "network": Tokens, **settings}), *patterns(48))
     learner.consolidate(2)
     return learner
 

@@ -12,7 +12,7 @@ from torch.func import functional_call
 
 from puridiver import Learner
 from puridiver.augment import to_float
-from tests.learner_samples import SHAPE, differing, patterns, tiny_learner
+from tests.learner_samples import SHAPE, differing, feed, patterns, tiny_learner
 
 DECAY = 0.8
 
@@ -32,9 +32,7 @@ def held(learner: Learner) -> dict[str, Tensor]:
 
 
 def observe(learner: Learner, n_batches: int = 4, seed: int = 0) -> None:
-    images, labels = patterns(8 * n_batches, seed=seed)
-    for start in range(0, len(images), 8):
-        learner.observe(images[start : start + 8], labels[start : start + 8])
+    feed(learner, *patterns(8 * n_batches, seed=seed))
 
 
 def test_the_average_is_the_recursion_over_the_steps() -> None:

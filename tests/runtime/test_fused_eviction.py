@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 
 from puridiver import equations
 from puridiver.memory.puridiver import Eviction, fused_eviction_works
+from tests.interpreter import compared_in_interpreter
 
 CLASSES = 5
 
@@ -46,12 +43,7 @@ def compare_all(device: str) -> int:
 
 
 def test_in_the_interpreter_the_kernel_keeps_whom_torchs_operations_keep() -> None:
-    pytest.importorskip("triton")
-    program = "from tests.runtime.test_fused_eviction import compare_all; print('compared', compare_all('cpu'))"
-    env = {**os.environ, "TRITON_INTERPRET": "1"}
-    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "compared 30" in done.stdout
+    assert compared_in_interpreter(__name__) == 30
 
 
 @pytest.mark.gpu

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 
 import pytest
@@ -16,6 +14,7 @@ from puridiver.mixture import MixtureSettings, fit_mixture
 from puridiver.nets import base
 from puridiver.runtime.device import Runtime
 from puridiver.runtime.plans import captured
+from tests.interpreter import compared_in_interpreter
 from tests.test_mixture import DEFAULTS, RELEASED, SHAPES, values_of
 
 ALL_SETTINGS = [DEFAULTS, RELEASED, MixtureSettings(max_iterations=1), MixtureSettings(tolerance=1e-12)]
@@ -50,12 +49,7 @@ def compare_all(device: str) -> int:
 
 
 def test_in_the_interpreter_the_kernel_fits_as_torchs_operations_do() -> None:
-    pytest.importorskip("triton")
-    program = "from tests.runtime.test_fused_mixture import compare_all; print('compared', compare_all('cpu'))"
-    env = {**os.environ, "TRITON_INTERPRET": "1"}
-    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert f"compared {len(cases('cpu'))}" in done.stdout
+    assert compared_in_interpreter(__name__) == len(cases("cpu"))
 
 
 @pytest.mark.parametrize(

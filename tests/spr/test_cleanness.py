@@ -11,10 +11,7 @@ from torch import Tensor
 
 from puridiver.spr import clean_probability
 from puridiver.spr.cleanness import WEAKEST_EDGE, class_graph, eigenvector_centrality, fit_beta_mixture, random_graphs
-
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.learner_samples import seeded
 
 
 def probability(x: Tensor, given: Tensor) -> Tensor:

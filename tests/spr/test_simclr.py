@@ -13,14 +13,10 @@ from puridiver.runtime.model import TrainableModel
 from puridiver.spr import nt_xent, scaled_epochs
 from puridiver.spr.simclr import resized_crop, simclr_view, turn_hue
 from tests.augment.samples import SHAPES, random_images
-from tests.learner_samples import as_samples, patterns
+from tests.learner_samples import as_samples, patterns, seeded
 from tests.memory.fakes import encoder
 
 IMAGES = as_samples(*patterns(24)).images
-
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 # Views -------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from puridiver.trainers.batches import EpochPlan, clean_full_plans, proportional_plans
-from tests.learner_samples import as_samples, patterns, tiny_trainer
+from tests.learner_samples import as_samples, patterns, seeded, tiny_trainer
 from tests.trainers.samples import CLEAN, RELABEL, UNLABELLED, split_of_sizes, watch_plans
 
 MEMORY = as_samples(*patterns(29))  # 29 = 3 * 8 + 5
@@ -34,10 +34,6 @@ def test_every_sample_is_in_one_batch_of_an_epoch(name, n_epochs, monkeypatch):
 
 SIZES = [(20, 10, 11), (33, 3, 4), (17, 0, 8), (10, 14, 0), (25, 30, 30), (7, 1, 1), (23, 0, 0), (16, 9, 9)]
 sizes = pytest.mark.parametrize("sizes", SIZES, ids=str)
-
-
-def seeded() -> torch.Generator:
-    return torch.Generator().manual_seed(0)
 
 
 def codes_of(sizes: tuple[int, ...]) -> Tensor:

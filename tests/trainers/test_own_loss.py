@@ -41,6 +41,12 @@ class ByHand(Trainer):
         self.models[0].step(soft_cross_entropy(self.models[0].logits(images), targets).mean())
 
 
+class NothingOfItsOwn(Trainer):
+    """Has what every trainer has."""
+
+    name = "nothing-of-its-own"
+
+
 def learnt(trainer: object) -> dict[str, Tensor]:
     learner = tiny_learner(sampler="puridiver", trainer=trainer, **EVERYTHING)
     for start in range(0, 40, 8):
@@ -50,7 +56,7 @@ def learnt(trainer: object) -> dict[str, Tensor]:
     return tensors_of(learner)
 
 
-@pytest.mark.parametrize("trainer", [CrossEntropyAgain, ByHand])
+@pytest.mark.parametrize("trainer", [CrossEntropyAgain, ByHand, NothingOfItsOwn])
 def test_by_cross_entropy_it_is_plain_training_to_the_bit(trainer) -> None:
     assert differing(learnt("plain"), learnt(trainer)) == []
 

@@ -1,4 +1,4 @@
-"""A learner's opinion of the labels in its memory."""
+"""What a learner thinks of the labels in its memory: the rows of `Learner.audit`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
