@@ -152,8 +152,8 @@ class Learner:
         Returns the arrivals of the images, and how likely each label is right, judged before it is learnt. Images are
         uint8, or floats in [0, 1], (N, H, W, C) or (N, C, H, W); vectors are finite floats (N, d). `ids`, strings or
         integers of your own, stay with what the memory keeps (`held_ids`, `audit`). A `ValueError` leaves the learner
-        unchanged. A large batch is learnt in parts, since it has as much to teach as small ones. `judge=False` saves the
-        judgement, and on a GPU the wait for it, unless the methods need it themselves (`sieve`, `verdict`).
+        unchanged. A large batch is learnt in parts, since it has as much to teach as small ones. `judge=False` saves
+        the judgement, and on a GPU the wait for it, unless the methods need it themselves (`sieve`, `verdict`).
         """
         x = inputs.as_batch(images, self.input_shape)
         given = inputs.as_labels(labels, len(x))

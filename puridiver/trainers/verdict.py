@@ -142,9 +142,6 @@ class VerdictTrainer(Trainer):
     def memory_view(self, images: Tensor) -> Tensor:
         return self.memory_augmentations[self.mirrors].strong(images, self.generator)
 
-    def memory_epoch(self, memory: Samples, epoch: int) -> None:
-        self.plain_epoch(memory)
-
     def end_consolidation(self, memory: Samples) -> None:
         if self.models[0].decay:
             self._keep_the_better(memory)
