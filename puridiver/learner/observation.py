@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # The memory's labels are judged again after this many arrivals; those of a larger memory after as many as it holds.
 JUDGED_AGAIN = 512
+NEW = 2.0  # times the memory's share of a class: until so many of its labels have arrived, a class is new
 
 
 def observe(
@@ -90,14 +91,16 @@ def _learn(learner: Learner, images: Tensor, numbers: Tensor, wanted: bool) -> V
 
 def _verdict(learner: Learner, x: Tensor, y: Tensor, numbers: Tensor, wanted: bool) -> Verdict | None:
     """What is known of the arriving labels; None if nobody wants to know."""
-    predicted, n_seen = learner.predictor.judge(x, y, wanted), _classes_seen(learner)
+    n_of = [learner.seen_of[number] for number in numbers.tolist()]
+    is_new = [n < NEW * learner.capacity / len(learner.classes) for n in n_of]
+    predicted, n_seen = learner.predictor.judge(x, y, is_new, wanted), _classes_seen(learner)
     if not wanted:
         return None
     if predicted is None or n_seen < 2:
         return nothing_known(y, len(learner.classes))
     if not (learner.trainer.learns_online or learner.consolidations):
         predicted = torch.full_like(predicted, torch.nan)
-    known = learner.runtime.move(torch.tensor([learner.seen_of[number] > 0 for number in numbers.tolist()]))
+    known = learner.runtime.move(torch.tensor(n_of) > 0)
     return judge(x, y, predicted, learner.memory.held(), known, n_seen, learner.noise, learner.neighbours)
 
 

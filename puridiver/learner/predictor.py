@@ -103,8 +103,11 @@ class Predictor:
         live = self.weighs and not averaged
         return self._trainer.models[k].outputs(images, member[k] if member else None, live=live).logits
 
-    def judge(self, images: Tensor, labels: Tensor, wanted: bool = True) -> Tensor | None:
+    def judge(self, images: Tensor, labels: Tensor, is_new: Sequence[bool], wanted: bool = True) -> Tensor | None:
         """What answers now says of arriving images, before these are learnt: probabilities (N, C).
+
+        A moving average speaks alone, but where a label is of a new class (`is_new`): the network learns
+        wrong labels sooner than its average, and new classes, too.
 
         The live network and the snapshot are compared on their way, by the class ids that came with the images. Where
         there is nothing to compare, it takes a pass that is made only if it is `wanted`.
@@ -115,6 +118,8 @@ class Predictor:
         now = self._probabilities(images)
         then = self._probabilities(images, None if self._averages else self._kept.networks, self._averages)
         found = joined(now, then, self._kept.taught, snapshot_share(self._evidence))
+        if self._averages:
+            found = torch.where(self._trainer.runtime.move(torch.tensor(is_new))[:, None], found, then)
         named = now.argmax(dim=1) == labels, then.argmax(dim=1) == labels
         hits = torch.stack([*named, torch.ones_like(labels, dtype=torch.bool)]).float()
         grown = F.pad(self._evidence, (0, self._trainer.n_classes - self._evidence.shape[1]))

@@ -197,7 +197,7 @@ def test_what_answers_judges_arrivals_also_after_a_first_consolidation_that_was_
     observe(learner, 0)
     next(learner.consolidation(epochs=9))
     x = torch.from_numpy(TEST).permute(0, 3, 1, 2).contiguous()
-    found = learner.predictor.judge(x, torch.zeros(len(x), dtype=torch.int64))
+    found = learner.predictor.judge(x, torch.zeros(len(x), dtype=torch.int64), [False] * len(x))
     np.testing.assert_array_equal(found.numpy(), learner.predict_proba(TEST))
     assert not np.allclose(own(learner), found.numpy(), atol=1e-4)
 
