@@ -69,7 +69,8 @@ class Recording:
     def observe(self, task: int, part: slice) -> None:
         for batch in list(self.stream.batches(BATCH, task))[part]:
             self.learner.observe(batch.images, batch.labels)
-            self.positions += batch.positions.tolist()
+        arrivals = torch.arange(len(self.stream))[self.manifest.task_slice(task)]
+        self.positions += torch.cat(arrivals.split(BATCH)[part]).tolist()
 
     def accuracy(self) -> float:
         test = self.source.test

@@ -164,7 +164,6 @@ class Batch(NamedTuple):
 
     images: Tensor  # uint8 (B, H, W, C), or vectors, float32 (B, d)
     labels: Tensor  # int64, (B,): given labels, possibly wrong
-    positions: Tensor  # int64, (B,): arrival numbers
     task: int
     names: list[str] | None = None  # where each image came from, if the data tell it
 
@@ -193,7 +192,7 @@ class Stream:
         """The arrivals from `start` to `stop`, all of one task. Images are read now: a large set stays in its file."""
         rows = self._order[start:stop]
         names = None if self._names is None else [self._names[row] for row in rows.tolist()]
-        return Batch(self._images[rows], self._labels[start:stop], torch.arange(start, stop), task, names)
+        return Batch(self._images[rows], self._labels[start:stop], task, names)
 
 
 class TrueLabels(NamedTuple):
