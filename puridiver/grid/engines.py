@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 
@@ -32,7 +32,7 @@ from puridiver.runs.resolve import COMMIT, data_of
 from puridiver.runtime.capture import lane
 from puridiver.runtime.device import choose_runtime, cores
 
-ENGINES = ("auto", "lanes", "processes", "ray")
+EngineName = Literal["auto", "lanes", "processes", "ray"]
 LANES_ON_GPU = 8
 RETRIES = 2  # by Ray, of a cell whose worker dies
 PATIENCE_SECONDS = 5.0  # for the checkpoint of a worker that is stopped
@@ -221,8 +221,8 @@ def make_engine(
     `workers` is how many cells run at a time. On Ray the cluster ($RAY_ADDRESS) decides that, by the share of a GPU
     that each cell gets (`gpus`).
     """
-    if name not in ENGINES:
-        raise ValueError(f"engine should be one of {', '.join(ENGINES)}, but got {name!r}")
+    if name not in get_args(EngineName):
+        raise ValueError(f"engine should be one of {', '.join(get_args(EngineName))}, but got {name!r}")
     if name == "ray":
         return RayEngine(gpus)
     chosen = choose_runtime(device).device
