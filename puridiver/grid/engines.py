@@ -68,7 +68,7 @@ def failed(error: BaseException) -> Result:
 
 
 class Engine(ABC):
-    """Runs jobs once, `workers` at a time of which `lanes` share a device."""
+    """Runs each job once. `workers` run at a time, and `lanes` of them share a device."""
 
     def __init__(self, workers: int, lanes: int = 1) -> None:
         self.workers, self.lanes, self.stopping = workers, lanes, threading.Event()

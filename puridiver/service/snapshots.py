@@ -99,9 +99,9 @@ class Snapshots:
         return int(self.names()[-2:][0].partition("-")[0])
 
     def thin(self, needed: Collection[str]) -> None:
-        """Hide states amid consolidations that are over, then those that leave the smallest gap for their age.
+        """Hide states from the middle of past consolidations, then those that leave the smallest gaps for their age.
 
-        None of the `needed` is hidden. `sweep` removes the hidden ones, which takes longer.
+        None of the `needed` is hidden. Removing takes longer, so `sweep` does it later.
         """
         for name in self.names()[:-2]:
             if not name.endswith(BETWEEN):
