@@ -178,7 +178,7 @@ class RayEngine(Engine):
     is the share of a GPU that each task gets. A cluster that this starts ends with the program.
     """
 
-    def __init__(self, gpus: float | None = None) -> None:
+    def __init__(self, gpus: float | None) -> None:
         self.ray = ray = import_extra("ray", "ray")
         if not ray.is_initialized():
             told = {name: os.environ[name] for name in (ENVIRONMENT, COMMIT) if name in os.environ}
