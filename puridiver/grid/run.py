@@ -48,10 +48,10 @@ class GridRun:
         path = self.folder / LEDGER
         return [row for row in read_ledgers([path]) if row["id"] in self.runs] if path.exists() else []
 
-    def waiting(self, limit: int | None = None) -> list[str]:
-        """The ids of the runs that are left, in the order of the grids; at most `limit`."""
+    def waiting(self) -> list[str]:
+        """The ids of the runs that are left, in the order of the grids."""
         done = {row["id"] for row in self.rows()}
-        return [id for id in self.runs if id not in done][:limit]
+        return [id for id in self.runs if id not in done]
 
     def own_rows(self) -> list[dict[str, Any]]:
         """The rows of the grids' cells, in the order of the grids."""
@@ -76,7 +76,7 @@ class GridRun:
             there = self.rows()
             for row in there:  # cells of a new grid may share runs with an old one
                 self._record(row["id"], row, there)
-            jobs = [self.job(id, engine.lanes) for id in self.waiting(limit)]
+            jobs = [self.job(id, engine.lanes) for id in self.waiting()[:limit]]
             with contextlib.closing(engine.run(jobs)) as ended:
                 for job, result in ended:
                     if "error" in result:
