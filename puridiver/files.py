@@ -85,12 +85,17 @@ def append_line(path: Path, line: str) -> None:
             if file.read(1) != b"\n":
                 content = b"\n" + content  # an editor may have left the last line without its end
         try:
-            if file.write(content) != len(content):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-            os.fsync(file.fileno())
+            write_whole(file, content, path)
         except OSError:
             file.truncate(start)
             raise
+
+
+def write_whole(file: BinaryIO, content: bytes, path: Path) -> None:
+    """Write to an unbuffered file in one call, and flush it to disk. A write of a part alone means a full disk."""
+    if file.write(content) != len(content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    os.fsync(file.fileno())
 
 
 def open_regular(path: Path | str) -> BinaryIO:

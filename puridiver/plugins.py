@@ -161,7 +161,7 @@ def codes(*methods: tuple[str, str]) -> dict[str, str]:
 
 
 def _origin(member: type) -> Origin:
-    """The hash is of the file or the whole package, and of `files = ["weights.pt"]` that the class declares to read."""
+    """Where a class comes from. The hash covers its file or package, and the `files = ["weights.pt"]` that it reads."""
     place, file = member.__module__, getattr(sys.modules.get(member.__module__), "__file__", None)
     if file is None:  # a notebook, or typed at a prompt
         try:

@@ -67,9 +67,12 @@ class Recording:
         trainer.observe, model.step = heard_observe, heard_step  # type: ignore[method-assign,assignment]
 
     def observe(self, task: int, part: slice) -> None:
-        for batch in list(self.stream.batches(BATCH, task))[part]:
+        arrivals = self.manifest.task_slice(task)
+        for start in range(arrivals.start, arrivals.stop, BATCH)[part]:
+            stop = min(start + BATCH, arrivals.stop)
+            batch = self.stream.read(start, stop)
             self.learner.observe(batch.images, batch.labels)
-            self.positions += batch.positions.tolist()
+            self.positions += range(start, stop)
 
     def accuracy(self) -> float:
         test = self.source.test

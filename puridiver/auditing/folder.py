@@ -99,7 +99,7 @@ def suspects_table(report: AuditReport) -> pd.DataFrame:
     return table.set_axis(SUSPECT_COLUMNS, axis=1)
 
 
-def labels_table(report: AuditReport, images: str | None = None) -> pd.DataFrame:
+def labels_table(report: AuditReport, images: str | None) -> pd.DataFrame:
     """Every label as it is now, in the order of the set, and what it was.
 
     `images` is the folder of the image files, as seen from that of the table: `run --data` reads a table with paths.

@@ -22,6 +22,7 @@ import numpy as np
 from numpy import ndarray
 
 from puridiver.auditing.passes import Predictions
+from puridiver.data.base import UNKNOWN
 
 # A network is surer than it should be. Chosen on planted noise, with the number of neighbours (docs/audit.md).
 NETWORK_WEIGHT = 0.3
@@ -32,7 +33,6 @@ EM_ROUNDS, BOOTSTRAP_ROUNDS = 30, 10  # a drawn sample moves the fitted matrix o
 # samples of which 90 % are right.
 PRIOR_WEIGHT, FIRST_WEIGHT, FIRST_RIGHT = 30.0, 5.0, 0.9
 SMALLEST = 1e-12
-UNKNOWN = -1  # in place of a true class that nobody has checked
 DRAWS, LEVEL = 200, 0.95  # of the bootstrap, and of its intervals
 
 

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.metrics import cohen_kappa_score
 
-from puridiver.auditing.noise_model import UNKNOWN, Evidence, Rate, combine, estimate_rates, fit_noise_model, sharpened
+from puridiver.auditing.noise_model import Evidence, Rate, combine, estimate_rates, fit_noise_model, sharpened
 from puridiver.auditing.passes import AuditSettings, LabelledSet, Predictions
+from puridiver.data.base import UNKNOWN
 from puridiver.learner.inputs import Label
 
 # Below it, wrong labels and weak learners can hardly be told apart: on 2,000 photographs of CIFAR-10 the learners

@@ -15,7 +15,8 @@ from puridiver import data, options, plugins
 from puridiver.cli.output import Progress
 from puridiver.errors import DataError
 from puridiver.files import check_writable
-from puridiver.runs.config import MATRIX_FILE, SETTINGS, Role, Setting
+from puridiver.runs.config import SETTINGS, Role, Setting
+from puridiver.streams.noise import MATRIX_FILE
 
 PANELS = {
     Role.SOURCE: "Data and stream", Role.PLACE: "Data and stream", Role.STREAM: "A generated stream",

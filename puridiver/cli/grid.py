@@ -6,7 +6,7 @@ import itertools
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -14,14 +14,13 @@ from puridiver.cli import flags
 from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.output import Progress, note, percent, say, say_table, tell
 from puridiver.errors import counted
-from puridiver.grid.engines import Engine, make_engine
+from puridiver.grid.engines import Engine, EngineName, make_engine
 from puridiver.grid.presets import PRESETS
 from puridiver.grid.run import LOGS, GridRun, failure_text
 from puridiver.grid.spec import find_grid, only, with_changes
 from puridiver.grid.table import build
 from puridiver.runs.config import SETTINGS
 
-EngineName = Literal["auto", "lanes", "processes", "ray"]
 Data = Annotated[list[str] | None, Opt("data sets (default: the paper's, or the file's); may be repeated", "DATA")]
 Methods = Annotated[list[str] | None, Opt("only the rows of these titles; may be repeated", "TITLE")]
 Noises = Annotated[list[str] | None, Opt("only these noises, such as sym-20,asym-40; may be repeated", "NOISES")]

@@ -34,7 +34,6 @@ def run(
     force: flags.Force = False,
     resume: flags.Resume = False,
     checkpoint_every: Annotated[float, Opt("seconds between checkpoints in --out (default: 60)", "X")] = 60.0,
-    keep_learner: Annotated[bool, Opt("save the learner in --out, for `puridiver predict`")] = True,
     ledger: Annotated[Path | None, Opt("append the finished run to this JSON-lines file", "FILE")] = None,
     tensorboard: Annotated[str | None, Opt("write scalars for TensorBoard there", "FOLDER")] = None,
     mlflow: Annotated[str | None, Opt("log to this experiment of MLflow", "NAME")] = None,
@@ -64,7 +63,7 @@ def run(
         for text in [] if quiet else run_notes(experiment):
             note(text)
         try:
-            summary = experiment.run(out, force, resume, checkpoint_every, keep_learner and out is not None)
+            summary = experiment.run(out, force, resume, checkpoint_every, keep_learner=True)
         except (KeyboardInterrupt, OSError):  # OSError: the disk is full
             if out:
                 tell(f"to continue from the last checkpoint: {flags.resume_command(ctx.obj)}")

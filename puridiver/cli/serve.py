@@ -15,6 +15,9 @@ from puridiver.errors import DataError, few
 from puridiver.files import read_regular
 from puridiver.learner.learner import Learner
 from puridiver.runtime.device import choose_runtime, steady_heap, steady_threads
+from puridiver.service.engine import Engine
+from puridiver.service.intake import Policy
+from puridiver.service.snapshots import has_snapshot
 
 TOKEN = "PURIDIVER_TOKEN"
 MOST_CONNECTIONS = 64  # each may bring a body: further ones are answered 503
@@ -55,9 +58,7 @@ def serve(
       PURIDIVER_TOKEN=secret puridiver serve shop --host 0.0.0.0
     """
     uvicorn, app = (import_extra(library, "serve") for library in ("uvicorn", "puridiver.service.app"))
-    from puridiver.service.engine import Engine
     from puridiver.service.gate import LOCAL
-    from puridiver.service.intake import Policy
 
     device, token = settings.get("device", "auto"), _token(token_file)
     if token is None and host not in LOCAL:
@@ -85,8 +86,6 @@ def _maker(
     folder: Path, learner: Path | None, device: str, new: dict[str, Any], options: Assignments
 ) -> Callable[[], Learner]:
     """A function that makes the learner of a new folder from the options that the user gave for a `new` one."""
-    from puridiver.service.snapshots import has_snapshot
-
     given = [f"--{name}" for name, value in {**new, "set": options}.items() if value]
     if given and (learner is not None or has_snapshot(folder)):
         raise DataError(f"{few(given)} are for a new learner: leave them out, or name a new folder and no --from")

@@ -50,7 +50,7 @@ def find(name: str) -> DataSet:
 
 
 def own_kind(name: str) -> str:
-    """Of a path to your own data, "files" (a folder or table of images) or "arrays" (an .npz file); else ""."""
+    """The kind of a user's own data: "files" (a folder or table of images) or "arrays" (.npz); "" for a data set."""
     path = Path(name)
     kind = "files" if path.suffix.lower() in TABLES or path.is_dir() else "arrays" if path.suffix == ".npz" else ""
     return kind if kind and member(PACKAGE, DataSet, name) is None else ""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 
@@ -32,7 +32,7 @@ from puridiver.runs.resolve import COMMIT, data_of
 from puridiver.runtime.capture import lane
 from puridiver.runtime.device import choose_runtime, cores
 
-ENGINES = ("auto", "lanes", "processes", "ray")
+EngineName = Literal["auto", "lanes", "processes", "ray"]
 LANES_ON_GPU = 8
 RETRIES = 2  # by Ray, of a cell whose worker dies
 PATIENCE_SECONDS = 5.0  # for the checkpoint of a worker that is stopped
@@ -68,7 +68,7 @@ def failed(error: BaseException) -> Result:
 
 
 class Engine(ABC):
-    """Runs jobs once, `workers` at a time of which `lanes` share a device."""
+    """Runs each job once. `workers` run at a time, and `lanes` of them share a device."""
 
     def __init__(self, workers: int, lanes: int = 1) -> None:
         self.workers, self.lanes, self.stopping = workers, lanes, threading.Event()
@@ -178,7 +178,7 @@ class RayEngine(Engine):
     is the share of a GPU that each task gets. A cluster that this starts ends with the program.
     """
 
-    def __init__(self, gpus: float | None = None) -> None:
+    def __init__(self, gpus: float | None) -> None:
         self.ray = ray = import_extra("ray", "ray")
         if not ray.is_initialized():
             told = {name: os.environ[name] for name in (ENVIRONMENT, COMMIT) if name in os.environ}
@@ -221,8 +221,8 @@ def make_engine(
     `workers` is how many cells run at a time. On Ray the cluster ($RAY_ADDRESS) decides that, by the share of a GPU
     that each cell gets (`gpus`).
     """
-    if name not in ENGINES:
-        raise ValueError(f"engine should be one of {', '.join(ENGINES)}, but got {name!r}")
+    if name not in get_args(EngineName):
+        raise ValueError(f"engine should be one of {', '.join(get_args(EngineName))}, but got {name!r}")
     if name == "ray":
         return RayEngine(gpus)
     chosen = choose_runtime(device).device

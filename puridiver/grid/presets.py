@@ -40,7 +40,7 @@ class Preset:
 PRESETS = {name: Preset(**found) for name, found in _FILE["preset"].items()}
 
 
-def grid_of_preset(name: str, data: Sequence[str] = (), seeds: Sequence[int] = (), official: bool = False) -> Grid:
+def grid_of_preset(name: str, data: Sequence[str], seeds: Sequence[int], official: bool) -> Grid:
     """The grid of a preset, on other data or seeds if these are named; `official`: on the published streams."""
     preset, columns = PRESETS[name], []
     for source in data or preset.data:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from puridiver import data as data_sets
-from puridiver import plugins as plugin_files
 from puridiver.errors import DataError, PuridiverError, counted, few
 from puridiver.files import file_lock
 from puridiver.grid.engines import Engine, Job, Result, make_engine
@@ -48,10 +47,10 @@ class GridRun:
         path = self.folder / LEDGER
         return [row for row in read_ledgers([path]) if row["id"] in self.runs] if path.exists() else []
 
-    def waiting(self, limit: int | None = None) -> list[str]:
-        """The ids of the runs that are left, in the order of the grids; at most `limit`."""
+    def waiting(self) -> list[str]:
+        """The ids of the runs that are left, in the order of the grids."""
         done = {row["id"] for row in self.rows()}
-        return [id for id in self.runs if id not in done][:limit]
+        return [id for id in self.runs if id not in done]
 
     def own_rows(self) -> list[dict[str, Any]]:
         """The rows of the grids' cells, in the order of the grids."""
@@ -76,7 +75,7 @@ class GridRun:
             there = self.rows()
             for row in there:  # cells of a new grid may share runs with an old one
                 self._record(row["id"], row, there)
-            jobs = [self.job(id, engine.lanes) for id in self.waiting(limit)]
+            jobs = [self.job(id, engine.lanes) for id in self.waiting()[:limit]]
             with contextlib.closing(engine.run(jobs)) as ended:
                 for job, result in ended:
                     if "error" in result:
@@ -98,9 +97,8 @@ class GridRun:
 
 def run_grid(
     grid: str | Path | Mapping[str, Any], out: str | Path, *, data: Sequence[str] = (), seeds: Sequence[int] = (),
-    methods: Sequence[str] = (), noises: Sequence[str] = (), plugins: Sequence[str] = (), limit: int | None = None,
-    engine: str = "auto", workers: int | None = None, on_row: Callable[[dict[str, Any]], object] | None = None,
-    **changes: Any,
+    methods: Sequence[str] = (), noises: Sequence[str] = (), engine: str = "auto", workers: int | None = None,
+    on_row: Callable[[dict[str, Any]], object] | None = None, **changes: Any,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Run what is left of a grid and return the rows of its finished runs, as `puridiver grid` does.
 
@@ -109,11 +107,9 @@ def run_grid(
     options of `puridiver grid`. `on_row` hears the summary of each run as it finishes. `changes` replaces settings of
     all runs: epochs=15, options={"eta": 0.5}.
 
-    Methods that the program registers itself, and not in a plugin's file, need engine="lanes": other engines start
-    processes. If cells fail, a `PuridiverError` says so once all others are done and in the folder.
+    Methods that the program registers itself need engine="lanes": other engines start processes, which load the
+    plugins of $PURIDIVER_PLUGINS. If cells fail, a `PuridiverError` says so once all others are done and in the folder.
     """
-    for place in plugins:
-        plugin_files.add(place)
     if isinstance(grid, Mapping):
         chosen = grid_of_table(grid, data=data, seeds=seeds)
     else:
@@ -121,7 +117,7 @@ def run_grid(
     run = GridRun([with_changes(each, changes) for each in only([chosen], methods, noises)], out)
     device = str(changes.get("device") or "auto")
     runner = make_engine(engine, workers, device=device, load=run.load, logs=run.folder / LOGS)
-    failures = run.run(runner, limit, lambda name, result: on_row and "error" not in result and on_row(result))
+    failures = run.run(runner, on_end=lambda name, result: on_row and "error" not in result and on_row(result))
     if failures:
         raise PuridiverError(failure_text(failures, run.folder))
     return run.own_rows()

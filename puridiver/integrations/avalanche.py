@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -27,8 +28,7 @@ def benchmark_of(source: DataSource, manifest: StreamManifest) -> CLScenario:
     Images are uint8 (C, H, W), in the order of arrival, with the given labels: train with `shuffle=False`.
     """
     stream = Stream(source, manifest)
-    ends = zip((0, *manifest.task_ends), manifest.task_ends, strict=False)
-    parts = [stream.read(task, start, end) for task, (start, end) in enumerate(ends)]
+    parts = [stream.read(start, end) for start, end in itertools.pairwise((0, *manifest.task_ends))]
     test = source.test
     return benchmark_from_datasets(
         train=[_dataset(part.images, part.labels) for part in parts], test=[_dataset(test.images, test.labels)]

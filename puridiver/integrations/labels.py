@@ -18,11 +18,7 @@ class LabelledLearner:
     """
 
     def __init__(
-        self,
-        input_shape: tuple[int, ...],
-        every: int | None = None,
-        classes: Sequence[Hashable] | None = None,
-        **settings: Any,
+        self, input_shape: tuple[int, ...], every: int, classes: Sequence[Hashable] | None = None, **settings: Any
     ) -> None:
         known = None if classes is None else len(classes)
         self.learner, self.every, self._since = Learner(known, input_shape, **settings), every, 0
@@ -43,7 +39,7 @@ class LabelledLearner:
             raise ValueError(f"labels should be among the classes {few(map(repr, self._numbers))}, but got {new}")
         self.learner.observe(samples, given)
         self._numbers, self._since = numbers, self._since + len(given)
-        if self.every is not None and self._since >= self.every:
+        if self._since >= self.every:
             self.consolidate()
 
     def consolidate(self) -> None:

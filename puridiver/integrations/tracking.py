@@ -33,7 +33,7 @@ def name_of(facts: Facts) -> str:
 
 
 def figures_of(event: Event) -> tuple[dict[str, float], int]:
-    """The figures of an event, such as "task/accuracy", and their step; none of events that are lists, for reports."""
+    """The figures of an event, such as "task/accuracy", and their step. Kinds outside STEPS, for reports, have none."""
     group, step = STEPS.get(event["event"], ("", ""))
     numbers = event.items() if group else ()
     found = {f"{group}/{k}": v for k, v in numbers if k not in PLACES and isinstance(v, int | float)}

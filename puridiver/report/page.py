@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from PIL import Image
 
 from puridiver.discovery import import_extra
 from puridiver.errors import DataError, counted
@@ -60,8 +61,6 @@ def table_html(frame: pd.DataFrame) -> str:
 
 def thumbnails(images: np.ndarray) -> list[str]:
     """uint8 (N, H, W, C) as small pictures in data URIs."""
-    from PIL import Image
-
     found, lossless = [], images.nbytes <= LOSSLESS_BYTES
     for image in images:
         picture, content = Image.fromarray(image.squeeze(2) if image.shape[2] == 1 else image), io.BytesIO()

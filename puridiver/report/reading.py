@@ -19,7 +19,7 @@ from puridiver.runs.config import Role
 from puridiver.runs.ledger import LEDGER, Row, checked, read_ledgers, shown_method
 from puridiver.streams import StreamManifest
 
-KINDS = {"blurry": "blurry ", "disjoint": "disjoint ", "official": "published ", "time": "", "custom": ""}  # of tasks
+KINDS = {"blurry": "blurry ", "disjoint": "disjoint ", "official": "published "}  # of tasks; others have no word
 IN_COLUMN = ("seed", "data", "stream", "noise")  # settings that do not separate runs of one column
 SHOWN = ("task_accuracy", "phase_seconds", "versions", "stream_hash", "command", "started")  # null in some ledger rows
 # What bad content raises.
@@ -164,8 +164,8 @@ class Group:
 def grouped(runs: Sequence[Run], ignore: str = "") -> list[Group]:
     """Runs of one method, column and settings together, in order of first appearance.
 
-    `ignore` names an option that neither separates nor labels groups. A title may stand for it, so sampler and trainer
-    name the method then.
+    `ignore` names an option that neither separates nor labels groups. Titles may contain it, so the names of sampler
+    and trainer replace them.
     """
     methods = [f"{run.summary['sampler']} + {run.summary['trainer']}" if ignore else run.method for run in runs]
     columns, labels = [run.column for run in runs], pd.Series(methods)
@@ -182,7 +182,7 @@ def grouped(runs: Sequence[Run], ignore: str = "") -> list[Group]:
 
 
 def by_column(groups: Sequence[Group]) -> dict[str, list[Group]]:
-    """The groups of each column, by what its name adds to a title: nothing where there is one column."""
+    """The groups of each column. The keys end the titles of panels: ", digits sym-40", or "" if there is one column."""
     names = dict.fromkeys(group.column for group in groups)
     return {f", {name}" * (len(names) > 1): [group for group in groups if group.column == name] for name in names}
 

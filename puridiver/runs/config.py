@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, Self, get_args, get_type_hints
 from puridiver.errors import meant
 
 LARGEST_NUMBER = 2**63 - 1
-MATRIX_FILE = "matrix:"  # before the path of a noise matrix
 
 
 class Role(StrEnum):
@@ -196,6 +195,8 @@ def command_for(config: RunConfig, plugins: Iterable[str] = ()) -> str:
 
 def place_in_record(value: str) -> str:
     """How a record names a file: by the path from the working folder, and by its name alone if it is not in there."""
+    from puridiver.streams.noise import MATRIX_FILE  # imports torch, too
+
     if value.startswith(MATRIX_FILE):
         return MATRIX_FILE + place_in_record(value.removeprefix(MATRIX_FILE))
     if not os.path.isabs(value):

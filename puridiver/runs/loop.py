@@ -88,7 +88,7 @@ class RunLoop:
         number = first + self.done
         stop = min(arrivals.start + end * size, arrivals.stop)
         start = min(arrivals.start + number * size, stop)
-        for images, labels, names in self._moved_ahead(task, start, stop):
+        for images, labels, names in self._moved_ahead(start, stop):
             if self.config.live:
                 self._measure("evaluate")
                 self.recorder.arrived(images)
@@ -102,7 +102,7 @@ class RunLoop:
                 self.recorder.anytime(task)
             self._safe_point()
 
-    def _moved_ahead(self, task: int, start: int, stop: int) -> Iterator[tuple[Tensor, Tensor, list[str] | None]]:
+    def _moved_ahead(self, start: int, stop: int) -> Iterator[tuple[Tensor, Tensor, list[str] | None]]:
         """Batches of these arrivals, images on the device: moved many at a time, since each copy makes the host wait.
 
         While the learner observes one group, a thread reads the next: images of large sets come from a file.
@@ -110,11 +110,11 @@ class RunLoop:
         size = self.batch
         group = size * max(1, AHEAD_BYTES // (size * math.prod(self.learner.input_shape)))
         with ThreadPoolExecutor(1) as reader:
-            coming = reader.submit(self.stream.read, task, start, min(start + group, stop))
+            coming = reader.submit(self.stream.read, start, min(start + group, stop))
             for following in range(start + group, stop + group, group):
                 read = coming.result()
                 if following < stop:
-                    coming = reader.submit(self.stream.read, task, following, min(following + group, stop))
+                    coming = reader.submit(self.stream.read, following, min(following + group, stop))
                 images = self.learner.runtime.move(read.images)
                 for first in range(0, len(read.labels), size):
                     rows = slice(first, first + size)

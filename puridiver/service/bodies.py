@@ -69,7 +69,8 @@ async def read(
 ) -> tuple[Body, np.ndarray]:
     """The fields of a request and its images, uint8 (N, H, W, C), or vectors, float32 (N, d).
 
-    A `ValueError` names what cannot be used. It is decoded in a thread of the `limiter`, or of all routes.
+    A `ValueError` names what cannot be used. A thread of the `limiter` decodes them; without one, a thread that all
+    routes share.
     """
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media == "multipart/form-data":
@@ -179,7 +180,7 @@ def _decoded(content: bytes, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def read_npy(content: bytes) -> np.ndarray:
-    """The array of a .npy file; its header decides nothing about how much memory is taken."""
+    """The array of a .npy file. It takes no more memory than the content, whatever the header claims."""
     file = io.BytesIO(content)
     try:
         version = np.lib.format.read_magic(file)

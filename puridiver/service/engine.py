@@ -219,9 +219,9 @@ class Engine(Intake):
                     logger.warning("a consolidation could not be logged: %s", error)
 
     def checkpoint(self) -> None:
-        """Write a snapshot, and remove what of the log it makes superfluous; a full disk is reported, and no error.
+        """Write a snapshot, and remove the part of the log that it replaces. A full disk becomes a problem in `status`.
 
-        Between two records or epochs: by the worker, or while it has nothing to do.
+        Call it between two records or epochs: from the worker, or while the worker has nothing to do.
         """
         with self._writing:
             try:

@@ -181,7 +181,7 @@ class Intake:
     ) -> dict[str, Any]:  # fmt: skip
         """Check and log a record; returns the answer, which is on disk with it. A known key gets its first answer.
 
-        The record holds what was `asked`, by which a repeated request is known, and `more` that may differ then.
+        The record holds what was `asked`, by which a repeated request is known, and `more`, which a repeat may change.
         """
         fingerprint = _fingerprint(kind, asked, body)
         with self._changed:

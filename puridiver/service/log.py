@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from puridiver.errors import DataError
-from puridiver.files import make_folder, parse_json, read_regular, sync_folder
+from puridiver.files import make_folder, parse_json, read_regular, sync_folder, write_whole
 
 logger = logging.getLogger(__name__)
 
@@ -96,9 +96,7 @@ class Log:
         file = self._open(records[0]["seq"])
         place = Place(self._segments[-1], self._end, len(frame))
         try:
-            if file.write(frame) != len(frame):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(place.path))
-            os.fsync(file.fileno())
+            write_whole(file, frame, place.path)
         except OSError:
             self._undo(file)
             raise

@@ -21,12 +21,17 @@ class Logged(BaseModel):
     seq: int = Field(description="its number in the log")
 
 
-class Arrived(Logged):
+class Changed(Logged):
+    """A change of samples that is logged."""
+
+    count: int
+    result: dict[str, Any] | None = Field(None, description="what became of it, if that is known in `wait` seconds")
+
+
+class Arrived(Changed):
     """The batch's samples are arrivals `first` to `first + count - 1` of the stream."""
 
     first: int
-    count: int
-    result: dict[str, Any] | None = Field(None, description="what learning told, if it ended within `wait` seconds")
 
 
 class Correction(BaseModel):
@@ -60,13 +65,6 @@ class Takedown(BaseModel):
     model_config = ConfigDict(extra="forbid")
     arrivals: list[Annotated[StrictInt, Field(ge=0, lt=2**63)]] = Field([], max_length=bodies.MOST_IMAGES)
     ids: bodies.NAMES = Field([], max_length=bodies.MOST_IMAGES)
-
-
-class Changed(Logged):
-    """A change of single samples that is logged."""
-
-    count: int
-    result: dict[str, Any] | None = Field(None, description="what became of it, if that is known in `wait` seconds")
 
 
 class Training(BaseModel):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import time
 from collections.abc import Collection
 from contextlib import suppress
@@ -13,7 +14,6 @@ from typing import Any
 
 from puridiver.errors import DataError
 from puridiver.files import check_json, make_folder, read_json, sync_folder, to_json, write_atomically
-from puridiver.learner import storage
 from puridiver.learner.learner import Learner
 
 logger = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Snapshots:
                 learner.save(temporary)
                 write_atomically(temporary / NOTE, to_json({**note, "when": time.time()}).encode())
             except OSError:
-                _remove(temporary)
+                shutil.rmtree(temporary, ignore_errors=True)
                 raise
             os.replace(temporary, place)
             sync_folder(self.folder)
@@ -99,9 +99,9 @@ class Snapshots:
         return int(self.names()[-2:][0].partition("-")[0])
 
     def thin(self, needed: Collection[str]) -> None:
-        """Hide states amid consolidations that are over, then those that leave the smallest gap for their age.
+        """Hide states from the middle of past consolidations, then those that leave the smallest gaps for their age.
 
-        None of the `needed` is hidden. `sweep` removes the hidden ones, which takes longer.
+        None of the `needed` is hidden. Removing takes longer, so `sweep` does it later.
         """
         for name in self.names()[:-2]:
             if not name.endswith(BETWEEN):
@@ -118,19 +118,10 @@ class Snapshots:
 
     def sweep(self) -> None:
         """Remove what is hidden; not while a snapshot is written."""
-        for hidden in self.folder.glob(".*-*"):
-            _remove(hidden)
+        for hidden in self.folder.glob(".*-*/"):
+            shutil.rmtree(hidden)
 
 
 def has_snapshot(folder: Path) -> bool:
     """Whether the folder of a service holds a learner."""
     return any((folder / FOLDER).glob("[0-9]*"))
-
-
-def _remove(folder: Path) -> None:
-    """Remove a snapshot, file by file: nothing that the service did not write."""
-    if folder.is_dir():
-        for path in folder.iterdir():
-            if storage.is_of_a_save(path.name) or path.name in (NOTE, storage.LOCK) or path.name[1:].startswith(NOTE):
-                path.unlink()
-        folder.rmdir()

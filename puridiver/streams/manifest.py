@@ -6,7 +6,6 @@
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -164,8 +163,6 @@ class Batch(NamedTuple):
 
     images: Tensor  # uint8 (B, H, W, C), or vectors, float32 (B, d)
     labels: Tensor  # int64, (B,): given labels, possibly wrong
-    positions: Tensor  # int64, (B,): arrival numbers
-    task: int
     names: list[str] | None = None  # where each image came from, if the data tell it
 
 
@@ -181,19 +178,11 @@ class Stream:
     def __len__(self) -> int:
         return len(self._order)
 
-    def batches(self, batch_size: int, task: int | None = None) -> Iterator[Batch]:
-        """Batches in arrival order, of one task or of all; none crosses the end of a task."""
-        require(batch_size >= 1, "batch_size", "at least 1", batch_size)
-        for number in range(self.n_tasks) if task is None else (task,):
-            part = self.manifest.task_slice(number)
-            for start in range(part.start, part.stop, batch_size):
-                yield self.read(number, start, min(start + batch_size, part.stop))
-
-    def read(self, task: int, start: int, stop: int) -> Batch:
-        """The arrivals from `start` to `stop`, all of one task. Images are read now: a large set stays in its file."""
+    def read(self, start: int, stop: int) -> Batch:
+        """The arrivals from `start` to before `stop`. Images are read now: a large set stays in its file."""
         rows = self._order[start:stop]
         names = None if self._names is None else [self._names[row] for row in rows.tolist()]
-        return Batch(self._images[rows], self._labels[start:stop], torch.arange(start, stop), task, names)
+        return Batch(self._images[rows], self._labels[start:stop], names)
 
 
 class TrueLabels(NamedTuple):

@@ -62,11 +62,11 @@ def noise_kind(kind: str) -> Noise:
 
 
 def parse_noise(spec: str) -> tuple[str, float]:
-    """Read "sym-40", "sym40", "asym-0.35", "human:worst", "none" or "clean" as (kind, rate).
+    """Read "sym-40", "sym40", "asym-0.35", "human:worst" or "none" as (kind, rate).
 
     Integers are percent, decimals below 1 are fractions; kinds without a rate have the rate 0.
     """
-    match = re.fullmatch(r"([a-z_]+)(?::.+|-?([\d.]+))?", "none" if spec == "clean" else spec, re.DOTALL)
+    match = re.fullmatch(r"([a-z_]+)(?::.+|-?([\d.]+))?", spec, re.DOTALL)
     found = member(PACKAGE, Noise, match[1]) if match else None
     if match is None or found is None or not found.written or found.written.endswith("-RATE") != bool(match[2]):
         written = [repr(kind.written) for kind in members(PACKAGE, Noise).values() if kind.written]

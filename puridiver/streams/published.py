@@ -40,8 +40,8 @@ Split = tuple[float, list[int], list[int], IntArray, IntArray]
 
 
 def parse_published(spec: str) -> tuple[str, int, str]:
-    """The noise, the seed and the order of "official:sym40:1:listed"; the first and the last word may be left out."""
-    match = re.fullmatch(rf"(?:{WORD}:)?([^:]*):(\d{{1,9}})(?::({SHUFFLED}|{LISTED}))?", spec, re.ASCII)
+    """The noise, the seed and the order of "official:sym40:1:listed"; the last word may be left out."""
+    match = re.fullmatch(rf"{WORD}:([^:]*):(\d{{1,9}})(?::({SHUFFLED}|{LISTED}))?", spec, re.ASCII)
     if match is None:
         allowed = f'"{WORD}:sym40:1" or "{WORD}:sym40:1:{LISTED}"'
         raise ValueError(f"an official stream should be {allowed}, but got {spec!r}")

@@ -63,7 +63,7 @@ def test_clean_labels_are_left_alone() -> None:
     assert "the label fits" in next(report.judgements()).why
 
 
-def test_what_a_learner_keeps_in_its_memory_does_not_count(labelled: LabelledSet, report: AuditReport) -> None:
+def test_what_a_learner_keeps_in_its_memory_does_not_count(report: AuditReport) -> None:
     first, second = (
         Predictions(np.arange(150) < kept, *np.random.default_rng(kept).random((2, 150, 3))) for kept in (4, 9)
     )

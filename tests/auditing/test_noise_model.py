@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from puridiver.auditing import noise_model
-from puridiver.auditing.noise_model import LEVEL, UNKNOWN, Evidence, estimate_rates
+from puridiver.auditing.noise_model import LEVEL, Evidence, estimate_rates
+from puridiver.data import UNKNOWN
 
 
 def drawn(n: int, confusion: np.ndarray, seed: int, clarity: float = 3.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

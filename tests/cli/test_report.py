@@ -53,7 +53,7 @@ def test_a_page_is_written_and_shown(finished_run, tmp_path, monkeypatch, capsys
 
 
 @pytest.mark.parametrize("command", [["report"], ["figure", "accuracy"]])
-def test_other_files_are_not_overwritten(command, finished_run, tmp_path, capsys):
+def test_other_files_are_not_overwritten(command, finished_run, tmp_path):
     kept = [tmp_path / "mine.svg", tmp_path / "mine.html", tmp_path / "target"]
     for path in kept:
         path.write_text("mine")

@@ -123,8 +123,6 @@ def test_webvision_is_the_first_fifty_classes_of_google(root: Path) -> None:
     assert abs(int(source.train.images[-1, 4, 4, 0]) - 49 * 4) < 40
     assert not source.train.truth_known
     assert "should list 65,944 + 2,500 train and test images, but lists 100 + 50" in verify("webvision", root)[0]
-    with pytest.raises(ValueError, match="has a test part of its own"):
-        load("webvision", root, FileOptions(test_share=0.2))
 
 
 def test_food101n_is_its_verified_lists(root: Path) -> None:

@@ -37,7 +37,7 @@ def test_scalars_are_the_events_of_the_run_also_after_a_resume(tmp_path):
     assert not any("losses" in tag for tag in found.Tags()["scalars"])
 
 
-def test_what_is_in_the_way_is_told_before_the_work(tmp_path, monkeypatch):
+def test_what_is_in_the_way_is_told_before_the_work(tmp_path):
     pytest.importorskip("tensorboard")
     (tmp_path / "log").write_text("")
     with pytest.raises(DataError, match="is a file"), tracker("tensorboard", str(tmp_path / "log"), {}):

@@ -37,7 +37,9 @@ class Watched:
         self.ended: list[dict] = []
         self.guesses = list[int]()  # before each batch
         for task in range(3):
-            for batch in Stream(SOURCE, MANIFEST).batches(8, task):
+            arrivals = MANIFEST.task_slice(task)
+            for start in range(arrivals.start, arrivals.stop, 8):
+                batch = Stream(SOURCE, MANIFEST).read(start, min(start + 8, arrivals.stop))
                 self.guesses += self.learner.predict(batch.images).tolist()
                 self.recorder.arrived(batch.images)
                 self.learner.observe(batch.images, batch.labels)
@@ -85,7 +87,7 @@ def test_accuracies_and_confusion_agree_with_predictions(watched):
 
 def test_only_classes_that_have_come_count_as_seen():
     learner = tiny_learner()
-    batch = next(Stream(SOURCE, MANIFEST).batches(1))
+    batch = Stream(SOURCE, MANIFEST).read(0, 1)
     learner.observe(batch.images, batch.labels)
     found, confusion, _ = recorder(learner, print).evaluate()
     first = int(batch.labels)

@@ -118,9 +118,6 @@ def test_what_cannot_be_used_is_named_and_changes_nothing(
 
 
 def test_too_many_images_are_refused() -> None:
-    header = npy(np.zeros((1, 8, 8, 1), np.uint8)).replace(b"(1, 8", b"(10**9, 8"[:5])
-    with pytest.raises(ValueError, match=r"not a \.npy file|bytes after its header"):
-        bodies.read_npy(header)
     huge = io.BytesIO()
     np.lib.format.write_array_header_1_0(huge, {"descr": "|u1", "fortran_order": False, "shape": (1 << 40, 8, 8)})
     with pytest.raises(ValueError, match="bytes after its header"):

@@ -21,6 +21,13 @@ from puridiver.service.snapshots import Snapshots, has_snapshot
 from tests.learner_samples import differing, tensors_of
 from tests.service.conftest import POLICY, Open, batches, crash, tiny
 
+IMAGES, LABELS = batches(1)[0]
+
+
+def send(engine: Engine, key: str | None = None) -> dict[str, Any]:
+    """Let it learn from the same batch each time."""
+    return engine.observe(IMAGES, LABELS, None, key)
+
 
 def fill(engine: Engine, n: int = 10, first: int = 0) -> None:
     """Batches, corrections and a removal, each with a key; the policy adds consolidations."""
@@ -98,25 +105,23 @@ def test_what_was_sent_before_a_crash_can_be_sent_again(
     before = engine_in(tmp_path / "before", start=False)
     fill(before, 6)
     again = engine_in(crash(before, tmp_path / "after"))
-    images, labels = batches(1)[0]
     ids = [f"0-{k}" for k in range(8)]
-    assert again.observe(images, labels, ids, "batch 0") == {"seq": 1, "first": 0, "count": 8}
+    assert again.observe(IMAGES, LABELS, ids, "batch 0") == {"seq": 1, "first": 0, "count": 8}
     with pytest.raises(ValueError, match="'batch 0' belongs to another request"):
-        again.observe(images, labels, None, "batch 0")
+        send(again, "batch 0")
     fill(again)
     assert again.drain(60)
     assert not differing(tensors_of(again.learner), whole)
     again.close()
     reopened = engine_in(again.folder)  # the log is covered: the keys come from the snapshot
-    assert reopened.observe(images, labels, ids, "batch 0")["seq"] == 1
+    assert reopened.observe(IMAGES, LABELS, ids, "batch 0")["seq"] == 1
     assert reopened.learner.seen == 80
 
 
 def test_results_tell_what_became_of_a_change(tmp_path: Path, engine_in: Open) -> None:
     whole = engine_in(tmp_path)
     fill(whole, 3)
-    images, labels = batches(1)[0]
-    observed = whole.observe(images, labels, None, None)
+    observed = send(whole)
     corrected = whole.correct(
         [
             {"arrival": observed["first"], "id": None, "label": "dog", "image": None},
@@ -147,10 +152,9 @@ def test_old_results_go_by_the_number_of_their_verdicts(
 
 def test_what_cannot_be_used_changes_nothing(tmp_path: Path, engine_in: Open) -> None:
     engine = engine_in(tmp_path, start=False)
-    images, labels = batches(1)[0]
-    engine.observe(images, labels, None, None)
+    send(engine)
     with pytest.raises(ValueError, match="of the kind of the classes, str"):
-        engine.observe(images, list(range(8)), None, None)
+        engine.observe(IMAGES, list(range(8)), None, None)
     with pytest.raises(ValueError, match="among the classes"):
         engine.correct([{"arrival": 0, "id": None, "label": "cow", "image": None}], None, None)
     with pytest.raises(KeyError):
@@ -160,26 +164,24 @@ def test_what_cannot_be_used_changes_nothing(tmp_path: Path, engine_in: Open) ->
 
 def test_the_queue_is_bounded(tmp_path: Path, engine_in: Open) -> None:
     engine = engine_in(tmp_path, Policy(queue=20), start=False)
-    images, labels = batches(1)[0]
-    engine.observe(images, labels, None, None)
-    engine.observe(images, labels, None, "second")
+    send(engine)
+    send(engine, "second")
     with pytest.raises(BusyQueue, match="try again in"):
-        engine.observe(images, labels, None, None)
-    assert engine.observe(images, labels, None, "second")["first"] == 8  # known: it needs no room
+        send(engine)
+    assert send(engine, "second")["first"] == 8  # known: it needs no room
     engine.consolidate(None, None)
     with pytest.raises(BusyQueue):
         engine.consolidate(None, None)
     engine.start()
     assert engine.drain(60)
-    assert engine.observe(images, labels, None, None)["first"] == 16
+    assert send(engine)["first"] == 16
 
 
 def test_a_full_disk_refuses_changes_and_loses_nothing(
     tmp_path: Path, engine_in: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = engine_in(tmp_path)
-    images, labels = batches(1)[0]
-    engine.observe(images, labels, None, None)
+    send(engine)
     assert engine.drain(60)
 
     def full(*_: Any) -> None:
@@ -187,14 +189,14 @@ def test_a_full_disk_refuses_changes_and_loses_nothing(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        engine.observe(images, labels, None, "again")
+        send(engine, "again")
     engine.checkpoint()
     assert set(engine.status()["problems"]) == {"log", "snapshot"}
     assert engine.predictor is not None
-    assert len(engine.predictor.predict(images)) == 8
+    assert len(engine.predictor.predict(IMAGES)) == 8
     monkeypatch.undo()
     engine.log.broken = ""  # as after a restart: this test's disk refused to set the log back, too
-    assert engine.observe(images, labels, None, "again")["first"] == 8
+    assert send(engine, "again")["first"] == 8
     engine.checkpoint()
     assert not engine.status()["problems"]
 
@@ -212,8 +214,7 @@ def test_it_rolls_back_and_goes_on_and_does_so_again_after_a_crash(tmp_path: Pat
     assert engine.drain(60)
     assert [point["samples_seen"] for point in engine.figures["curve"]] == [24, 32]
     assert not differing(tensors_of(engine.learner), then)
-    images, labels = batches(1)[0]
-    assert engine.observe(images, labels, None, None)["first"] == 32
+    assert send(engine)["first"] == 32
     left = engine_in(crash(engine, tmp_path / "two"))
     assert engine.drain(60)
     assert left.drain(60)
@@ -261,16 +262,15 @@ def test_a_worker_that_fails_says_so_while_predictions_go_on(
     tmp_path: Path, engine_in: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = engine_in(tmp_path)
-    images, labels = batches(1)[0]
-    engine.observe(images, labels, None, None)
+    send(engine)
     assert engine.drain(60)
     monkeypatch.setattr(engine.learner, "observe", lambda *_: 1 / 0)
-    engine.observe(images, labels, None, None)
+    send(engine)
     assert not engine.drain(60)
     with pytest.raises(Stopped, match="ZeroDivisionError"):
-        engine.observe(images, labels, None, None)
+        send(engine)
     assert engine.predictor is not None
-    assert len(engine.predictor.predict(images)) == 8
+    assert len(engine.predictor.predict(IMAGES)) == 8
 
 
 @pytest.mark.parametrize(("policy", "why"), [(Policy(0, minutes=1e-5), "time"), (Policy(0, drift=0.01), "drift")])
@@ -278,9 +278,8 @@ def test_it_trains_when_time_has_passed_or_the_loss_rises(
     tmp_path: Path, engine_in: Open, policy: Policy, why: str
 ) -> None:
     engine = engine_in(tmp_path, Policy(0, policy.minutes, policy.drift, epochs=1), start=False)
-    images, labels = batches(1)[0]
-    engine.observe(images, labels, None, None)
-    engine.observe(images[::-1].copy(), np.roll(labels, 1).tolist(), None, None)
+    send(engine)
+    engine.observe(IMAGES[::-1].copy(), np.roll(LABELS, 1).tolist(), None, None)
     engine.start()
     for _ in range(200):
         if engine.learner.consolidations:
@@ -338,8 +337,7 @@ def test_a_rollback_logged_while_a_snapshot_is_written_keeps_its_own(
         done.set()
 
     monkeypatch.setattr("puridiver.service.snapshots.write_atomically", write_and_restore)
-    images, labels = batches(1)[0]
-    engine.observe(images, labels, None, None)
+    send(engine)
     engine.consolidate(1, None)  # the worker writes a snapshot after it
     assert done.wait(60)
     assert engine.drain(60), engine.failure

@@ -82,7 +82,7 @@ def test_files_that_are_no_manifest_are_refused(text, tmp_path):
         StreamManifest.load(tmp_path / "broken.json")
 
 
-def test_an_order_beyond_the_data_is_refused(content, tmp_path):
+def test_an_order_beyond_the_data_is_refused(tmp_path):
     manifest = dataclasses.replace(MANIFEST, order=np.arange(100, 380), holdout=[])
     manifest.save(tmp_path / "beyond.json")
     with pytest.raises(ManifestError, match="should name samples below 300"):

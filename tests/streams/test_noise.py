@@ -107,7 +107,7 @@ def test_noise_of_one_class_is_refused():
         ("sym-40", ("sym", 0.4)),
         ("asym20", ("asym", 0.2)),
         ("sym-.35", ("sym", 0.35)),
-        ("clean", ("none", 0.0)),
+        ("none", ("none", 0.0)),
         ("human:worst", ("human:worst", 0.0)),
     ],
 )

@@ -75,10 +75,10 @@ class Cifar10(Cifar):
     name = "cifar10"
     title = "CIFAR-10, small photographs"
     size = "50,000 + 10,000 images, 32x32 colour, 10 classes"
-    defaults = {"network": "resnet18", "memory": 500}  # noqa: RUF012
+    defaults = {"network": "resnet18", "memory": 500}
     fingerprint = "f81fe13277584ec2ba5a8d2cac17a5d2197d49c1a2b8330877374abf2929e213"
-    train_files = {f"data_batch_{number}.bin": 10_000 for number in range(1, 6)}  # noqa: RUF012
-    test_files = {"test_batch.bin": 10_000}  # noqa: RUF012
+    train_files = {f"data_batch_{number}.bin": 10_000 for number in range(1, 6)}
+    test_files = {"test_batch.bin": 10_000}
     label_bytes = 1
     class_names = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
     # Truck and airplane, automobile and horse, frog and ship, cat and dog, bird and deer, both ways.
@@ -97,10 +97,10 @@ class Cifar100(Cifar):
     name = "cifar100"
     title = "CIFAR-100, small photographs, fine labels"
     size = "50,000 + 10,000 images, 32x32 colour, 100 classes"
-    defaults = {"network": "resnet32", "memory": 2000, "warmup_epochs": 30, "baseline_warmup": 30}  # noqa: RUF012
+    defaults = {"network": "resnet32", "memory": 2000, "warmup_epochs": 30, "baseline_warmup": 30}
     fingerprint = "ba17dae4fe17ddf0aa0367dd6c6b9639bb12011937e6e9a6d57ee0998ba275e9"
-    train_files = {"train.bin": 50_000}  # noqa: RUF012
-    test_files = {"test.bin": 10_000}  # noqa: RUF012
+    train_files = {"train.bin": 50_000}
+    test_files = {"test.bin": 10_000}
     label_bytes = 2
     class_names = tuple(CIFAR100_NAMES.split())
     asymmetric_map = CIFAR100_MAP

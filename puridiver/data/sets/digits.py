@@ -21,7 +21,7 @@ class Digits(DataSet):
     home_page = "https://archive.ics.uci.edu/dataset/80"
     size = "1,397 + 400 images, 8x8 grey, 10 classes"
     # Beyond what suits images of this size: a mirrored 2 is no 2.
-    defaults = {"network": "convnet", "memory": 100, "flip": False, "diversity": True}  # noqa: RUF012
+    defaults = {"network": "convnet", "memory": 100, "flip": False, "diversity": True}
     fingerprint = "a05f0dbbc0659d056240a59ef6d4eb94ff799cb51f2ba5b6244bd0bcb4c9d709"
 
     def load(self, root: Path, options: FileOptions, on_progress: OnProgress | None) -> DataSource:

@@ -69,7 +69,7 @@ class WebVision(WebImages):
     title = "WebVision's first 50 classes as Google found them (mini-WebVision)"
     home_page = "https://data.vision.ee.ethz.ch/cvl/webvision/dataset2017.html"
     size = "65,944 + 2,500 images, cut to 224x224 colour, 50 classes"
-    defaults = {"network": "resnet34", "memory": 1_000, "tasks": 10, "halve_epochs": True}  # noqa: RUF012
+    defaults = {"network": "resnet34", "memory": 1_000, "tasks": 10, "halve_epochs": True}
     folders = ("webvision", "WebVision")
     proof = "info/train_filelist_google.txt"
     counts = ((65_944, 2_500),)
@@ -100,7 +100,7 @@ class Food101N(WebImages):
     title = "Food-101N's verified lists, dishes as the web labels them"
     home_page = "https://kuanghuei.github.io/Food-101N/"
     size = "52,867 + 4,741 images, cut to 224x224 colour, 101 classes"
-    defaults = {"network": "resnet34", "memory": 2_000, "tasks": 5, "halve_epochs": True}  # noqa: RUF012
+    defaults = {"network": "resnet34", "memory": 2_000, "tasks": 5, "halve_epochs": True}
     folders = ("Food-101N_release", "food101n", "Food-101N")
     proof = "meta/verified_train.tsv"
     counts = ((52_867, 4_741), (52_868, 4_741))

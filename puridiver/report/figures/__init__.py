@@ -20,7 +20,7 @@ from puridiver.report.style import Panel
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure of some runs, ready to be rendered; without panels where the runs lack what it shows."""
+    """A figure of some runs, ready to be rendered. It has no panels if the runs lack what it shows."""
 
     caption: str
     panels: Sequence[Panel]

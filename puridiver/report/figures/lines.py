@@ -82,10 +82,10 @@ def of_one_stream(runs: Sequence[Run]) -> bool:
 
 
 def mark_classes(axes: Axes, groups: list[Group]) -> None:
-    """On top of each task the classes that become frequent with it, or how many, where all runs share a stream.
+    """Name above each task the classes that become frequent in it, or count them, if all runs share a stream.
 
-    Not where the first label comes: wrong labels name most classes at once. A class is frequent where it has at least
-    half of the samples of its largest task.
+    A class is frequent in a task that has at least half as many samples of it as its largest task. Its first sample
+    would not do: wrong labels name most classes at once.
     """
     runs = [run for group in groups for run in group.runs]
     if not of_one_stream(runs):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from puridiver.errors import DataError, first_line
 from puridiver.files import open_regular
@@ -51,8 +52,6 @@ class Human(Noise):
 
 def _read_pt(file: Path) -> Any:
     """Read through torch's loader of plain data, which runs no code of the file; NumPy arrays are let through."""
-    import torch
-
     rebuild: Any = np.empty(0).__reduce__()[0]  # NumPy's own, whose module is called differently in its versions
     kinds = [type(np.dtype(f"{sign}int{bits}")) for sign in ("", "u") for bits in (8, 16, 32, 64)]
     allowed: list[Any] = [(rebuild, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core")]
