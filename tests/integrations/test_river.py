@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pandas as pd
 import pytest
 
 river = pytest.importorskip("river", reason="river is not installed")
@@ -23,14 +24,20 @@ def test_rivers_own_checks_pass(name: str) -> None:
     CHECKS[name](MODEL.clone())
 
 
-def test_samples_are_collected_and_classes_join() -> None:
+def test_frames_are_learnt_whole_and_after_what_waits() -> None:
     model = PuriDivERClassifier(memory=50, consolidate_every=400, epochs=3)
-    rows = list(itertools.islice(datasets.ImageSegments(), 500))
-    for x, y in rows:
+    rows = list(itertools.islice(datasets.ImageSegments(), 501))
+    for x, y in rows[:5]:
         model.learn_one(x, y)
-    assert model._student.learner.seen == 497  # the first at once, then 31 batches of 16
+    parts = [rows[start : start + 100] for start in range(5, 501, 100)]
+    frames = [(pd.DataFrame([x for x, _ in part]), pd.Series([y for _, y in part])) for part in parts]
+    for x, y in frames:
+        model.learn_many(x, y)
+    assert model._student.learner.seen == 501
     assert model._student.learner.consolidations == 1
-    assert sum(model.predict_one(x) == y for x, y in rows) > 250
+    x, y = frames[0]
+    assert (model.predict_many(x) == y).mean() > 0.5
+    assert model.predict_proba_many(x).shape == (100, y.nunique())
 
 
 def test_a_batch_of_nothing_is_refused() -> None:
