@@ -39,7 +39,7 @@ NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")  # o
 SUMMARY = """Learn online from an image stream whose labels are partly wrong and whose classes drift.
 
 Examples:
-  puridiver run                                  PuriDivER on digits, 40 % wrong labels
+  puridiver run                                  the default on digits, 40 % wrong labels
   puridiver run --sampler rsv --trainer plain    the plainest baseline on the same stream
   puridiver audit my-images.npz --out audit      which labels of your own data look wrong
   puridiver grid table1 --data digits            the paper's Table 1, on digits

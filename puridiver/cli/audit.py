@@ -42,7 +42,9 @@ def audit(
     limit: Annotated[int | None, Opt("audit only N samples, drawn at random", least=2)] = None,
     passes: Annotated[int, Opt("learners that each see and judge the set (default: 2)", "N")] = 2,
     parts: Annotated[int, Opt("trainings on the memory in each pass (default: 2)", "N")] = 2,
-    plant: Annotated[str | None, Opt("put labels wrong first (sym-RATE) and say how many were found", "NOISE")] = None,
+    plant: Annotated[
+        str | None, Opt("make labels wrong first (sym-RATE) and report how many the audit finds", "NOISE")
+    ] = None,
     corrections: Annotated[Path | None, Opt("learn the labels in the column corrected_label", "CSV")] = None,
     assignments: flags.Assignments = None,
     force: flags.Force = False,
@@ -52,12 +54,12 @@ def audit(
 ) -> int:
     """List the labels of a set that look wrong.
 
-    The folder keeps all corrections: the same command again repeats the audit with them.
+    The folder keeps your corrections. Repeat the command to audit with them.
 
     Examples:
       puridiver audit my-images.npz --out audits/mine    suspects.csv, audit.html and what cleanlab reads
       puridiver audit my-images.npz --out audits/mine --corrections corrected.csv    labels that you corrected
-      puridiver audit digits --plant sym-20              put 20 % of known labels wrong and say how many it finds
+      puridiver audit digits --plant sym-20              make 20 % of known labels wrong and report how many it finds
     """
     started = time.perf_counter()
     if out:

@@ -54,7 +54,8 @@ def grid(
     """Run a table or a figure of the paper, or a grid of your own.
 
     A grid file is TOML: a table [grid] with the lists methods, data, streams, noises and seeds, and any setting of
-    `puridiver run`. The folder keeps everything: after a crash or Ctrl-C start the same command again.
+    `puridiver run`. The folder keeps all results. After a crash or Ctrl-C repeat the command: it skips
+    finished runs.
 
     Examples:
       puridiver grid table1 --data digits --dry-run    which runs are done, and which are left

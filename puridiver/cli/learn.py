@@ -56,7 +56,7 @@ def learn(
 ) -> int:
     """Continue training a saved learner on new images, in the order of their timestamps if they have any.
 
-    The learner is saved to --out on the way, too. After a crash or Ctrl-C the same command with --resume goes on.
+    The command saves the learner to --out as it goes. After a crash or Ctrl-C repeat it with --resume.
 
     Examples:
       puridiver learn runs/january february.csv --out learners/february      go on after a run

@@ -29,7 +29,7 @@ def serve(
     settings: dict[str, Any],
     folder: Annotated[Path, Arg("FOLDER", "folder of the service: its log and its snapshots; made if there is none")],
     learner: Annotated[Path | None, Opt("begin with this saved learner or run", "FOLDER", "--from")] = None,
-    vectors: Annotated[int | None, Opt("a new learner takes vectors of so many numbers, no images", least=1)] = None,
+    vectors: Annotated[int | None, Opt("a new learner takes vectors of length N instead of images", least=1)] = None,
     image_size: Annotated[int | None, Opt("side of a new learner's images in pixels (default: 32)", least=4)] = None,
     grey: Annotated[bool, Opt("a new learner sees one channel instead of three", name="--grey")] = False,
     memory: Annotated[int | None, Opt("samples that a new learner keeps (default: 500)", least=1)] = None,
@@ -41,20 +41,20 @@ def serve(
     epochs: Annotated[int | None, Opt("epochs of such a training (default: the learner's)", least=1)] = None,
     queue: Annotated[int, Opt("samples that may wait to be learnt (default: 2048)", least=1)] = 2_048,
     checkpoint_seconds: Annotated[float, Opt("seconds between two snapshots (default: 60)", least=1)] = 60.0,
-    keep: Annotated[int, Opt("snapshots to keep; older ones lie further apart (default: 20)", least=4)] = 20,
+    keep: Annotated[int, Opt("snapshots to keep, fewer of older days (default: 20)", least=4)] = 20,
     host: Annotated[str, Opt("address to listen at (default: 127.0.0.1)", "ADDRESS")] = "127.0.0.1",
     port: Annotated[int, Opt("port to listen at (default: 8000)", least=0)] = 8_000,
     max_body: Annotated[int, Opt("largest body of a request in MiB (default: 32)", least=1)] = 32,
     token_file: Annotated[Path | None, Opt(f"file with the token that requests bring; or ${TOKEN}", "FILE")] = None,
     plugins: Plugins = None,
 ) -> int:
-    """Serve a learner over HTTP: it learns, predicts and trains on its memory, and loses nothing it has acknowledged.
+    """Serve a learner over HTTP. It learns and predicts at a time; what it has acknowledged survives a crash.
 
-    The page at / shows how it is doing and which labels look wrong. Stop it with Ctrl-C; the same command goes on.
+    The page at / shows its figures and suspect labels. Ctrl-C stops the service; the same command resumes it.
 
     Examples:
       puridiver serve shop                                   a new learner of 32 x 32 colour images
-      puridiver serve shop --from runs/january --every 2000  begin with a learner that there is
+      puridiver serve shop --from runs/january --every 2000  begin with an existing learner
       PURIDIVER_TOKEN=secret puridiver serve shop --host 0.0.0.0
     """
     uvicorn, app = (import_extra(library, "serve") for library in ("uvicorn", "puridiver.service.app"))

@@ -29,7 +29,7 @@ def table(
     """Print finished runs by method and column, with mean and deviation over seeds.
 
     Examples:
-      puridiver table runs/ledger.jsonl                    all that a ledger has; several are read as one
+      puridiver table runs/ledger.jsonl                    every run of the ledgers given
       puridiver table table1 runs/table1 --format latex    the paper's Table 1, beside its figures
       puridiver table mine.toml --against "rsv + plain"    differences seed by seed, with an interval and p
       puridiver table table1 --metric memory_purity --noises sym-20,sym-40

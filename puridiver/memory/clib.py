@@ -37,7 +37,7 @@ class SampleImportance(Sampler):
 
     name = "clib"
     title = "CLIB"
-    summary = "the largest class drops the sample whose replay lowered the memory's loss least"
+    summary = "evicts, from the largest class, the sample whose replay lowers the memory's loss least"
     n_notes = 2
     own_options: ClassVar[Mapping[str, Option]] = {
         "clib_decay": Option(0.9, "decay of the average of a sample's importance", low=0, high=1)

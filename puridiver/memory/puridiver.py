@@ -43,7 +43,7 @@ class PuriDivERSampler(Sampler):
             low=0, high=100,
         ),
         "purity_by": Option(
-            "loss", "what tells a wrong label today: its loss, or its margin: by how much another class is likelier",
+            "loss", "how to score a label today: by its loss, or by its margin (largest logit less the label's)",
             ("loss", "margin"),
         ),
         "ntd_views": NTD_VIEWS,

@@ -98,7 +98,7 @@ class RunConfig:
     splits: str | None = setting(None, Role.PLACE, "where official split files lie (default: data root)", path=True)
     tasks: int | None = setting(None, Role.STREAM, "tasks of a generated stream (default: 5, or the data's)", least=1)
     noise: str | None = setting(None, Role.STREAM, "label noise of a generated stream (default: sym-40; none for data "
-        "of your own, whose labels pass as they came)", axis=True, path=True,
+        "of your own, which keep their labels)", axis=True, path=True,
         family="puridiver.streams.noises:puridiver.streams.noise.Noise")
     noise_file: str | None = setting(None, Role.STREAM, "for human noise: CIFAR-10N's or CIFAR-100N's file", path=True)
     noise_map: str | None = setting(None, Role.STREAM, "class map of asymmetric noise: next, pairs or spr-cifar10 "
@@ -108,9 +108,9 @@ class RunConfig:
     holdout: int = setting(0, Role.STREAM, "train images kept out of a generated stream for validation", least=0)
     evaluate_on: str = setting("test", Role.IDENTITY, "what accuracy is measured on", ("test", "validation"))
     seed: int = setting(0, Role.IDENTITY, "seed of the learner and of a generated stream", least=0, axis=True)
-    sampler: str = setting("auto", Role.IDENTITY, "memory sampler; auto: what suits the network", axis=True,
+    sampler: str = setting("auto", Role.IDENTITY, "memory sampler; auto: sieve with a light network", axis=True,
         family="puridiver.memory:puridiver.memory.base.Sampler")
-    trainer: str = setting("auto", Role.IDENTITY, "robust trainer; auto: what suits the network", axis=True,
+    trainer: str = setting("auto", Role.IDENTITY, "robust trainer; auto: verdict with a light one", axis=True,
         family="puridiver.trainers:puridiver.trainers.base.Trainer")
     recipe: str = setting("puridiver", Role.OPTIONS, "named set of options; `puridiver methods` lists them")
     memory: int | None = setting(None, Role.IDENTITY, "samples in the memory (default: what suits the data)", least=1)
@@ -120,7 +120,7 @@ class RunConfig:
     epochs: int | None = setting(None, Role.OPTIONS, "memory epochs after each task, 0: none (default: the recipe's)",
         least=0)
     device: str = setting("auto", Role.MACHINE, "auto, cpu, cuda or cuda:N")
-    precision: str = setting("auto", Role.MACHINE, "of convolutions on a GPU", ("auto", "float32", "bfloat16"))
+    precision: str = setting("auto", Role.MACHINE, "of a GPU's convolutions", ("auto", "float32", "bfloat16"))
     graphs: bool = setting(True, Role.MACHINE, "capture steps as CUDA graphs on a GPU")
     tell_noise: bool = setting(False, Role.IDENTITY, "tell the trainer the true noise (Co-teaching, DivideMix)")
     anytime_points: int = setting(5, Role.IDENTITY, "evaluations during each task's stream", least=0)

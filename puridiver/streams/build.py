@@ -26,7 +26,7 @@ def make_stream(
     noise: str = "sym-40",  # a spec: see `parse_noise`, or "matrix:FILE"
     noise_map: ClassMap | None = None,  # of asymmetric noise; by default the source's map, else the next class
     noise_file: Path | str | None = None,  # of human noise: the published label file
-    imbalance: float | None = None,  # long-tailed classes: the rarest has this share of the most frequent one's images
+    imbalance: float | None = None,  # long-tailed classes: images of the rarest for each image of the most frequent
     seed: int = 0,
     holdout: int = 0,  # train samples that stay out of the stream for validation, balanced over the source's labels
 ) -> StreamManifest:

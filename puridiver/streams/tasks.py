@@ -114,7 +114,8 @@ def time_tasks(
 ) -> Tasks:  # fmt: skip
     """Cut the order of time into `n_tasks` parts of equal size, to within one sample; equal times keep their order."""
     if times is None:
-        raise ValueError("a stream in the order of time needs timestamps, but the data have none (column timestamp)")
+        where = "a table's column timestamp, or an .npz file's array train_times"
+        raise ValueError(f"a stream in the order of time needs timestamps, but the data have none ({where})")
     require(1 <= n_tasks <= len(labels), "tasks", f"from 1 to that of samples, {len(labels)}", n_tasks)
     indices = np.array_split(np.argsort(times, kind="stable"), n_tasks)
     return Tasks(indices, fullest_tasks([labels[part] for part in indices], n_classes))

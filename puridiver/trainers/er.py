@@ -15,7 +15,7 @@ class ExperienceReplay(Trainer):
 
     name = "er"
     title = "experience replay"
-    summary = "one Adam step on each batch and as many memory samples as they are; no training on the memory alone"
+    summary = "one Adam step on each batch and an equal number of memory samples; no training on the memory alone"
     suits = {
         "batch_size": 16, "epochs": 0, "replay": "always", "online_lr": 1e-3, "lr": 1e-3, "online_steps": 1,
         "online_cutmix": 0.0, "online_prediction": "network", "strong": "none", "crop_padding": 0, "flip": False,

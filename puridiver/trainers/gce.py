@@ -23,7 +23,7 @@ class GeneralisedCrossEntropy(LossTrainer):
 
     name = "gce"
     title = "GCE"
-    summary = "plain training by generalised cross-entropy, which unlikely labels pull at less (not in the paper)"
+    summary = "plain training by generalised cross-entropy, which gives unlikely labels less weight (not in the paper)"
     own_options = {
         "gce_q": Option(0.7, "its power: towards 0 cross-entropy, 1 the mean absolute error", low=1e-3, high=1)
     }

@@ -50,7 +50,7 @@ def best_epoch_accuracy(record: Record) -> float:
     return judged.max() if len(judged) else np.nan
 
 
-@metric("lowest change of accuracy by memory training")
+@metric("worst change of accuracy by a memory training")
 def worst_consolidation(record: Record) -> float:
     """Accuracy just after the memory training that ends a task less that just before it, lowest of all tasks."""
     before = dict(zip(record.values("seen", "anytime"), record.values("accuracy", "anytime"), strict=True))
