@@ -20,6 +20,7 @@ FAIR_ENOUGH = 0.5  # of a fair share of the memory, for a class to count as taug
 SNAPSHOT_SHARES = {"network": 0.0, "consolidated": 1.0, "both": 0.5, "weighed": 0.5}  # by `online_prediction`
 EVIDENCE_DECAY = 0.98  # a batch: evidence counts for about 50 batches
 EVIDENCE_SCALE = 40.0  # a lead of five points in agreement gives a share of 88 %
+AVERAGE_FIRST = 1.0  # without evidence a moving average has a share of 73 %: the network is worse after memory training
 
 Snapshots = list[Weights]  # one of each network
 Ensemble = list[Snapshots]  # their mean answers
@@ -117,7 +118,7 @@ class Predictor:
             return self.predict(images, live)[0] if wanted else None
         now = self._probabilities(images)
         then = self._probabilities(images, None if self._averages else self._kept.networks, self._averages)
-        found = joined(now, then, self._kept.taught, snapshot_share(self._evidence))
+        found = joined(now, then, self._kept.taught, self._weighed_share())
         if self._averages:
             found = torch.where(self._trainer.runtime.move(torch.tensor(is_new))[:, None], found, then)
         named = now.argmax(dim=1) == labels, then.argmax(dim=1) == labels
@@ -167,8 +168,10 @@ class Predictor:
         self._kept = _Kept(self._pool, torch.ones(n_classes, device=self._trainer.runtime.device))
 
     def _with_kept(self, now: Ensemble | None) -> _Answer:
-        share = snapshot_share(self._evidence) if self.weighs else self._share
-        return _Answer(self._labels, now, self._kept, share)
+        return _Answer(self._labels, now, self._kept, self._weighed_share() if self.weighs else self._share)
+
+    def _weighed_share(self) -> Tensor:
+        return snapshot_share(self._evidence, AVERAGE_FIRST if self._averages else 0.0)
 
     def grow(self, classes: Sequence[Label]) -> None:
         """The networks know these classes from now on."""
@@ -274,14 +277,15 @@ def well_taught(labels: Tensor, n_classes: int) -> Tensor:
     return (counts >= FAIR_ENOUGH * fair_share).float()
 
 
-def snapshot_share(evidence: Tensor) -> Tensor:
+def snapshot_share(evidence: Tensor, prior: float = 0.0) -> Tensor:
     """The snapshot's share in a prediction, (), by its lead in agreement with arriving labels, the mean over classes.
 
-    `evidence` is (3, C): arrivals that the network named, that the snapshot named, and all. Without any it is 0.5.
+    `evidence` is (3, C): arrivals that the network named, that the snapshot named, and all. Without any the share is
+    0.5, or more with a `prior`.
     """
     by_network, by_snapshot, arrived = evidence
     lead = (by_snapshot - by_network) / arrived.clamp(min=1)
-    return torch.sigmoid(EVIDENCE_SCALE * lead.sum() / (arrived > 0).sum().clamp(min=1))
+    return torch.sigmoid(prior + EVIDENCE_SCALE * lead.sum() / (arrived > 0).sum().clamp(min=1))
 
 
 def joined(now: Tensor, then: Tensor, taught: Tensor, share: float | Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from puridiver import Learner
-from puridiver.learner.predictor import joined, snapshot_share, well_taught
+from puridiver.learner.predictor import AVERAGE_FIRST, joined, snapshot_share, well_taught
 from tests.learner_samples import SHAPE, feed, patterns, probabilities, tiny_learner
 
 TEST = patterns(20, seed=9)[0]
@@ -66,7 +66,8 @@ def test_the_network_and_the_average_of_its_weights_are_weighed_alike(tmp_path: 
 
     def expected() -> np.ndarray:
         pixels = torch.from_numpy(TEST).permute(0, 3, 1, 2).contiguous()
-        model, share = learner.trainer.models[0], float(snapshot_share(learner.predictor.state()["evidence"]))
+        model, evidence = learner.trainer.models[0], learner.predictor.state()["evidence"]
+        share = float(snapshot_share(evidence, AVERAGE_FIRST))
         network, average = (model.outputs(pixels, live=live).logits.softmax(dim=1).numpy() for live in (True, False))
         assert not np.allclose(network, average, atol=1e-3)
         np.testing.assert_allclose(learner.predict_proba(TEST, as_it_is=True), network, atol=1e-6)
@@ -78,7 +79,7 @@ def test_the_network_and_the_average_of_its_weights_are_weighed_alike(tmp_path: 
     np.testing.assert_allclose(learner.predict_proba(TEST), own(learner), atol=1e-6)  # the average begins there
     observe(learner, 1)
     observe(learner, 4, n_classes=4)  # the average knows a new class at once
-    assert float(snapshot_share(learner.predictor.state()["evidence"])) != 0.5
+    assert learner.predictor.state()["evidence"].any()
     for each in (learner, Learner.load(learner.save(tmp_path / "l"), device="cpu"), learner.snapshot()):
         np.testing.assert_allclose(each.predict_proba(TEST), expected(), atol=1e-6)
     learner.remove_class(3)
@@ -89,6 +90,7 @@ def test_the_network_and_the_average_of_its_weights_are_weighed_alike(tmp_path: 
 
 def test_the_snapshots_share_is_its_mean_lead_over_the_classes_that_arrived() -> None:
     assert float(snapshot_share(torch.zeros(3, 4))) == 0.5
+    assert float(snapshot_share(torch.zeros(3, 4), prior=1.0)) == pytest.approx(1 / (1 + np.exp(-1)))
     # A class that the stream is full of counts as much as a rare one: 90 % against 80 %, and 0 of 2 against 2 of 2.
     evidence = torch.tensor([[90.0, 0, 0], [80, 2, 0], [100, 2, 0]])
     assert float(snapshot_share(evidence)) == pytest.approx(1 / (1 + np.exp(-40 * (-0.1 + 1) / 2)))
