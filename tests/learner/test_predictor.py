@@ -84,7 +84,8 @@ def test_the_network_and_the_average_of_its_weights_are_weighed_alike(tmp_path: 
         np.testing.assert_allclose(each.predict_proba(TEST), expected(), atol=1e-6)
     learner.remove_class(3)
     np.testing.assert_allclose(learner.predict_proba(TEST), expected(), atol=1e-6)
-    next(learner.consolidation())
+    training = learner.consolidation()
+    next(training)
     np.testing.assert_array_equal(learner.predict_proba(TEST), own(learner))
 
 
