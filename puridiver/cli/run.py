@@ -44,9 +44,11 @@ def run(
 ) -> int:
     """Learn from one stream and report accuracy and memory purity.
 
+    The default is Sieve + Verdict with a light network, as on digits; `--sampler puridiver --trainer puridiver` is the
+    paper's method.
+
     Examples:
       puridiver run                                          the default on digits, 40 % wrong labels
-      puridiver run --sampler puridiver --trainer puridiver  the paper's method, as our recipe trains it
       puridiver run --noise asym-40 --seed 3 --out runs/a    keep everything about the run in a folder
       puridiver run --out runs/a --resume                    continue an interrupted run, to the same bits
       puridiver run --data my-pictures/ --test-share 0.2 --set lr=0.01 --json
