@@ -54,8 +54,7 @@ def grid(
     """Run a table or a figure of the paper, or a grid of your own.
 
     A grid file is TOML: a table [grid] with the lists methods, data, streams, noises and seeds, and any setting of
-    `puridiver run`. The folder keeps all results. After a crash or Ctrl-C repeat the command: it skips
-    finished runs.
+    `puridiver run`. After a crash or Ctrl-C repeat the command.
 
     Examples:
       puridiver grid table1 --data digits --dry-run    which runs are done, and which are left
