@@ -107,8 +107,8 @@ class Predictor:
     def judge(self, images: Tensor, labels: Tensor, is_new: Sequence[bool], wanted: bool = True) -> Tensor | None:
         """What answers now says of arriving images, before these are learnt: probabilities (N, C).
 
-        A moving average speaks alone, but where a label is of a new class (`is_new`): the network learns
-        wrong labels sooner than its average, and new classes, too.
+        A moving average speaks alone, except where the label is of a new class (`is_new`): the network learns new
+        classes sooner than its average, but wrong labels, too.
 
         The live network and the snapshot are compared on their way, by the class ids that came with the images. Where
         there is nothing to compare, it takes a pass that is made only if it is `wanted`.
