@@ -54,6 +54,7 @@ def test_a_page_that_is_outdated_is_named_and_written(
     page = (tmp_path / "page.md").read_text()
     assert page.startswith("2 runs")
     assert "|60.0±0.0(2) [59.2±0.3]|" in page
+    assert (tmp_path / "tasks-cifar10.png").read_bytes().startswith(b"\x89PNG")
     readme = (tmp_path / "README.md").read_text()
     assert readme.startswith("before\n")
     assert readme.endswith("after\n")

@@ -3,7 +3,7 @@
     python tools/results.py            # write both
     python tools/results.py --check    # write nothing; exit 1 if one of them is not up to date
 
-The prose is in tools/results.md.jinja; this file makes the tables.
+The prose is in tools/results.md.jinja; this file makes the tables, and the pictures docs/tasks-*.png.
 """
 
 from __future__ import annotations
@@ -11,16 +11,19 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import jinja2
+import numpy as np
 import pandas as pd
 
 from puridiver.grid.presets import PRESETS
 from puridiver.grid.spec import Grid, find_grid
 from puridiver.grid.table import build, paper_figure, paper_figures, read, summarise
 from puridiver.metrics import METRICS
+from puridiver.report.style import Axes, Panel, line_style, picture
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, README, TEMPLATE = ROOT / "docs" / "RESULTS.md", ROOT / "README.md", ROOT / "tools" / "results.md.jinja"
@@ -67,6 +70,9 @@ LIKE = {  # each memory under `official` with plain training, then under the def
         ("PuriDivER's memory", ("table3", "neither"), ("table1 recipe=puridiver", "PuriDivER")),
     )
 }
+WAYS = {  # the three runs of a line of LIKE, with the heading of each
+    "official": "`official`, plain", "plain": "plain", "trainer": "PuriDivER's trainer",
+}  # fmt: skip
 STEPS = (  # from `official` to the default, in the order in which each part entered: what is new, grid, method
     ("", "table1", "PuriDivER"),
     ("online: four steps, ten times the rate, BatchNorm trains", "arrival-loss-published", "the default before"),
@@ -74,6 +80,12 @@ STEPS = (  # from `official` to the default, in the order in which each part ent
     ("margin instead of loss, batches of 32, three snapshots", "label-margin-published", "the default"),
     ("weight decay 0.0005", "table1 recipe=puridiver", "PuriDivER"),
 )
+
+
+DRAWN = {  # lines of the figure over tasks
+    "RSV": ("table1", "RSV"), "GBS": ("table1", "GBS"), "NTD": ("beyond-table1", "NTD"),
+    "PuriDivER, official": ("table1", "PuriDivER"), "PuriDivER, the default": ("table1 recipe=puridiver", "PuriDivER"),
+}  # fmt: skip
 
 
 class Results:
@@ -139,34 +151,43 @@ class Results:
                 lines.append([f"{words} less the paper", *texts])
         return compact(["method", *NOISES], lines)
 
-    def like_for_like(self) -> pd.DataFrame:
-        """Seed 1 by column and memory: `official` and the default with plain training, and PuriDivER's trainer."""
-        rows = self.rows[self.rows["seed"] == 1].drop_duplicates(["grid", "method", "column"])
-        value = 100 * rows.set_index(["grid", "method", "column"])["last_accuracy"]
-        lines = {
-            (column, memory): [value.get((*cell, column)) for cell in cells]
-            for column in sorted(rows.loc[rows["grid"] == "like-for-like", "column"].unique())
-            for memory, cells in LIKE.items()
-        }
-        index = pd.MultiIndex.from_tuples(lines, names=["column", "memory"])
-        return pd.DataFrame(list(lines.values()), index, ["official", "plain", "trainer"], dtype=float)
+    def like_for_like(self, *data: str) -> pd.DataFrame:
+        """By stream, memory and seed: `official` and the default with plain training, and PuriDivER's trainer."""
+        rows = self.rows.drop_duplicates(["grid", "method", "column", "seed"])
+        value = 100 * rows.set_index(["grid", "method", "column", "seed"])["last_accuracy"].sort_index()
+        shown = (rows["grid"] == "like-for-like") & rows["data"].isin(data)
+        ways = {
+            (column, memory): pd.DataFrame(
+                {way: value[cell] if (cell := (*run, column)) in value.index else pd.Series(dtype=float)
+                 for way, run in zip(WAYS, runs, strict=True)}
+            )
+            for column in sorted(rows.loc[shown, "column"].unique())
+            for memory, runs in LIKE.items()
+        }  # fmt: skip
+        return pd.concat(ways, names=["column", "memory", "seed"])
 
     def like_for_like_table(self) -> str:
+        values = self.like_for_like("cifar10", "cifar100").stack().dropna()
+        cells = {
+            key: figure({"mean": seeds.mean(), "deviation": seeds.std(), "seeds": len(seeds)}).replace(" ", "")
+            for key, seeds in values.groupby(level=[0, 1, 3], sort=False)
+        }
         lines = [
-            [column, memory, *(NOT_RUN if pd.isna(cell) else f"{cell:.1f}" for cell in cells)]
-            for (column, memory), cells in self.like_for_like().T.items()
+            [column, memory, *texts]
+            for column, memory in dict.fromkeys(key[:2] for key in cells)
+            if set((texts := [cells.get((column, memory, way), NOT_RUN) for way in WAYS])[1:]) != {NOT_RUN}
         ]
-        return compact(["stream", "memory", "`official`, plain", "plain", "PuriDivER's trainer"], lines)
+        return compact(["stream", "memory", *WAYS.values()], lines)
 
-    def worth(self, way: str, less: str, *memories: str) -> str:
+    def worth(self, data: str, way: str, less: str, *memories: str) -> str:
         """What one way of training gains over another, over these memories: mean ± standard error (pairs)."""
-        table = self.like_for_like()
+        table = self.like_for_like(data)
         table = table[table.index.isin(memories or LIKE, level="memory")]
         return difference(table[way] - table[less])
 
-    def worth_of_memory(self, memory: str, less: str, way: str) -> str:
+    def worth_of_memory(self, data: str, memory: str, less: str, way: str) -> str:
         """What one memory gains over another, trained in the same way."""
-        values = self.like_for_like()[way].unstack()
+        values = self.like_for_like(data)[way].unstack("memory")
         return difference(values[memory] - values[less])
 
     def steps(self) -> str:
@@ -183,6 +204,27 @@ class Results:
             for words, gain in gains.items()
         ]
         return compact(["what is new", *NOISES, "all five"], lines)
+
+    def tasks(self, data: str) -> bytes:
+        """The paper's Figure 2 on one data set: accuracy and purity of the memory after each task, mean and range."""
+
+        def paint(column: str, metric: str, axes: Axes) -> None:
+            for number, (title, (grid, method)) in enumerate(DRAWN.items()):
+                rows = self.of(grid, data)
+                rows = rows[(rows["method"] == method) & (rows["column"] == column)].dropna(subset=metric)
+                if len(rows):
+                    values = 100 * np.array(rows[metric].tolist())  # (seeds, tasks)
+                    style, tasks = line_style(number), np.arange(1, values.shape[1] + 1)
+                    axes.plot(tasks, values.mean(axis=0), label=title, **style)
+                    axes.fill_between(tasks, values.min(axis=0), values.max(axis=0), color=style["color"], alpha=0.15)
+            axes.set(xlabel="task", xticks=range(1, 6), ylim=(0, None))
+
+        panels = [
+            Panel(f"{words} at {noise}, %", partial(paint, f"{data} {noise}", metric))
+            for noise in NOISES[:3]
+            for words, metric in (("Accuracy", "task_accuracy"), ("Purity of the memory", "task_purity"))
+        ]
+        return picture(panels, "png", dpi=110)
 
     def worst_fall(self) -> str:
         """The largest fall of accuracy from one task to the next in the default's runs on the published streams."""
@@ -304,6 +346,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is not up to date")
     check = parser.parse_args(words).check
     outdated = {path: text for path, text in pages().items() if not path.exists() or path.read_text() != text}
+    for data in () if check else ("cifar10", "cifar100"):
+        (PAGE.parent / f"tasks-{data}.png").write_bytes(Results(ROOT / "experiments").tasks(data))
     for path, text in outdated.items():
         if check:
             print(f"{path.relative_to(ROOT)} is not up to date: run python tools/results.py", file=sys.stderr)
