@@ -23,15 +23,17 @@ class ConvNet(Network):
         super().__init__()
         height, width, previous = input_shape
         layers: list[nn.Module] = []
-        for width_out in self.WIDTHS:
-            layers.append(ConvNorm(previous, width_out, 3, 1, settings, "relu", pool=True))
+        for width_out, then in zip(self.WIDTHS, ("relu", "none"), strict=True):
+            layers.append(ConvNorm(previous, width_out, 3, 1, settings, then, pool=True))
             height, width, previous = -(-height // 2), -(-width // 2), width_out
         size = min(height, self.PLACES), min(width, self.PLACES)
-        shrink = nn.Identity() if size == (height, width) else nn.AdaptiveAvgPool2d(size)  # slow even where idle
+        shrinks = size != (height, width)  # pooling is slow even where it does nothing
+        shrink = nn.Sequential(nn.ReLU(), nn.AdaptiveAvgPool2d(size)) if shrinks else nn.Identity()
         self.body = nn.Sequential(*layers, shrink, nn.Flatten())
         self.hidden = nn.Linear(previous * size[0] * size[1], self.HIDDEN)
         self.norm = nn.BatchNorm1d(self.HIDDEN, eps=settings.batchnorm_epsilon)
         self.head = Head(self.HIDDEN, n_classes, settings)
 
     def features(self, images: Tensor) -> Tensor:
-        return F.relu(self.norm(self.hidden(self.body(images).float())))
+        flat = F.relu(self.body(images).float())  # its gradient is slow in the layout of images
+        return F.relu(self.norm(self.hidden(flat)))

@@ -26,7 +26,7 @@ def test_steps_are_those_of_torch_bit_for_bit(momentum: float, decay: float) -> 
                 {"params": [nn.Parameter(torch.ones(2))], "lr": slower}]  # fmt: skip
 
     optimiser = SGD(groups(ours), momentum, decay)
-    expected = torch.optim.SGD(groups(theirs), 1.0, momentum, weight_decay=decay, nesterov=momentum > 0)
+    expected = torch.optim.SGD(groups(theirs), 1.0, momentum, weight_decay=decay, nesterov=momentum > 0, fused=True)
     for step in range(20):
         rate.fill_(0.1 / (1 + step))
         images = torch.randn(4, 3, 4, 4)
