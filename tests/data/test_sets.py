@@ -10,6 +10,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from puridiver.data import FileOptions, base, data_sets, find, load, verify
+from puridiver.data.base import WRONG
 from puridiver.errors import DataError
 from puridiver.streams import make_stream
 from puridiver.streams.published import find_official
@@ -130,7 +131,10 @@ def test_food101n_is_its_verified_lists(root: Path) -> None:
     assert (len(source.class_names), len(source.train), len(source.test)) == (101, 202, 101)
     assert source.test.names is not None
     assert source.test.names[7] == "images/dish_7/val0.jpg"
-    assert not source.train.truth_known  # of these only right labels would be known
+    # Each class has an image whose label was found right and one whose label was found wrong.
+    assert source.train.true_labels.tolist() == [
+        found for c in range(101) for found in ((c, WRONG), (WRONG, c))[c % 2 == 0]
+    ]
     assert source.test.verified is not None  # whether a label was found right, in the even classes it was not
     assert source.test.verified.tolist() == [c % 2 == 1 for c in range(101)]
     groups = make_stream(source, n_tasks=source.defaults["tasks"], noise="none").major_classes
