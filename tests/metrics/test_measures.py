@@ -126,10 +126,11 @@ def test_the_trace_of_a_split_is_what_the_network_gives_now():
 
 def test_a_trace_is_strict_json_also_where_the_network_has_failed_and_labels_are_unknown():
     learner, true = trained("plain")
-    true[:2] = UNKNOWN
+    true[:2], true[2] = UNKNOWN, WRONG
     with torch.no_grad():
         next(learner.trainer.networks[0].parameters()).fill_(float("nan"))
     trace = json.loads(to_json(split_trace(learner.split(), learner.memory.samples.labels, true)))
     assert trace["losses"] == [None] * 12
     assert trace["right"][:2] == trace["guess_right"][:2] == [None, None]
     assert None not in trace["right"][2:]
+    assert (trace["right"][2], trace["guess_right"][2]) == (0, None)
