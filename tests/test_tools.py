@@ -77,6 +77,26 @@ def test_steps_are_measured_and_recorded(tmp_path: Path, monkeypatch: pytest.Mon
     assert ratio.median == alone.median / shared.median > 1
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_runs_at_full_size_are_measured_on_made_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Food-101N tells of each label whether it is right, so that the memory has a purity; WebVision tells nothing."""
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    words = "webvision food101n --train 303 --test 101 --recipe official --network small --epochs 1 --image-size 16"
+    quick = "--memory 40 --stream-limit 16 --test-limit 20 --anytime-points 0 --device cpu --quiet --out"
+    assert tool("full_size").main([*words.split(), *quick.split(), str(tmp_path)]) == 0
+    webvision, food = (json.loads(next(tmp_path.glob(f"*/{name}*.json")).read_text()) for name in ("webvision", "food"))
+    assert (webvision["train_files"], webvision["test_files"], webvision["image_size"]) == (303, 101, 16)
+    assert (webvision["stream_noise"], webvision["task_purity"]) == (None, [None] * 10)
+    assert 0.1 < food["stream_noise"] < 0.3
+    assert len(food["task_purity"]) == 5
+    assert all(0.5 < purity < 1 for purity in food["task_purity"])
+    figures = {figure["what"]: figure["median"] for figure in food["figures"]}
+    assert {"decode", "observe", "evaluate", "consolidate"} <= figures.keys()
+    assert 0 < figures["run: observe"] < figures["run, start to end"]
+    assert 0.05 < figures["host memory of its own, highest"] < 5
+
+
 def test_the_grid_of_every_study_can_be_read() -> None:
     for path in (ROOT / "experiments").glob("*/*.toml"):
         if path.parent.name != "ntd-program":  # needs its plugin

@@ -68,6 +68,10 @@ class Figure:
     unit: str = "ms"
     highest: float = 0.0  # the 99th percentile
 
+    def line(self) -> str:
+        spread = f"{self.low:.2f} to {self.high:.2f}, {self.repeats} repeats"
+        return f"{self.what:<55} {self.median:10.2f} {self.unit}  ({spread})"
+
 
 def measure(
     what: str, work: Callable[[], Any], warmup: int = 8, repeats: int = 30, calls: int = 1,
@@ -239,6 +243,16 @@ PARTS: dict[str, Callable[[Size, argparse.Namespace], list[Figure]]] = {
 }
 
 
+def write_record(out: str, record: dict[str, Any]) -> Path:
+    """Write it to OUT/<date>-<device>/<size>-<time>.json."""
+    now = datetime.now(UTC)
+    folder = Path(out) / f"{now:%Y-%m-%d}-{re.sub(r'[^a-z0-9]+', '-', record['device'].lower()).strip('-')}"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{record['size']}-{now:%H%M%S}.json"
+    path.write_text(json.dumps(record, indent=1) + "\n")
+    return path
+
+
 def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     return {"recipe": args.recipe, "device": args.device, "precision": args.precision}
 
@@ -266,18 +280,12 @@ def main(words: Sequence[str] | None = None) -> int:
     device = describe_device(runtime.device)
     print(f"size of {size.name}, recipe {args.recipe}, {device}, {runtime.precision}")
     for f in figures:
-        print(f"{f.what:<55} {f.median:10.2f} {f.unit}  ({f.low:.2f} to {f.high:.2f}, {f.repeats} repeats)")
+        print(f.line())
     if args.out:
-        now = datetime.now(UTC)
-        folder = Path(args.out) / f"{now:%Y-%m-%d}-{re.sub(r'[^a-z0-9]+', '-', device.lower()).strip('-')}"
-        folder.mkdir(parents=True, exist_ok=True)
-        record = {
+        print(write_record(args.out, {
             "size": size.name, "recipe": args.recipe, "device": device, "precision": runtime.precision,
             "parts": args.parts, "versions": versions(), "commit": commit(), "figures": [vars(f) for f in figures],
-        }  # fmt: skip
-        path = folder / f"{size.name}-{now:%H%M%S}.json"
-        path.write_text(json.dumps(record, indent=1) + "\n")
-        print(path)
+        }))  # fmt: skip
     return 0
 
 

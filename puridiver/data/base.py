@@ -19,6 +19,7 @@ from puridiver.errors import DataError, few
 from puridiver.learner.inputs import LONGEST_LABEL, MOST_CLASSES
 
 UNKNOWN = -1  # an unknown true label
+WRONG = -2  # a true label of which is known only that it is not the given one
 SPLIT_SEED = 0
 
 OnProgress = Callable[[int, int], None]
@@ -88,7 +89,7 @@ class ImageSet:
 
     images: Tensor  # uint8 (N, H, W, 1 or 3), perhaps in a memory-mapped file; or vectors, float32 (N, d)
     labels: Tensor  # int64 (N,): class ids from 0
-    true: Tensor | None = None  # int64 (N,): true class ids, UNKNOWN where nobody knows; None: `labels` are true
+    true: Tensor | None = None  # int64 (N,): true class ids, or UNKNOWN or WRONG; None: `labels` are true
     times: Tensor | None = None  # float64 (N,): when each image was taken or labelled, in seconds
     names: Sequence[str] | None = None  # file names, relative to the data
     pixels_digest: str | None = None  # stands for the pixels in the fingerprint
@@ -106,22 +107,22 @@ class ImageSet:
 
     @property
     def true_labels(self) -> Tensor:
-        """The true class ids, UNKNOWN where nobody knows."""
+        """The true class ids, or UNKNOWN or WRONG."""
         return self.labels if self.true is None else self.true
 
     @property
     def best_labels(self) -> Tensor:
         """The true class ids where they are known, the given ones elsewhere: the reference for accuracy."""
-        return torch.where(self.true_labels == UNKNOWN, self.labels, self.true_labels)
+        return torch.where(self.true_labels < 0, self.labels, self.true_labels)
 
     @property
     def truth_known(self) -> bool:
-        """Whether any true label is known."""
+        """Whether of any label is known whether it is right."""
         return self.true is None or bool((self.true != UNKNOWN).any())
 
     def to_test_on(self) -> ImageSet:
         """The same images with their best labels, and which of these are certainly true."""
-        verified = None if self.true is None else self.true != UNKNOWN
+        verified = None if self.true is None else self.true >= 0
         return replace(self, labels=self.best_labels, true=None, verified=verified)
 
     def part(self, rows: Tensor | slice) -> ImageSet:

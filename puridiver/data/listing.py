@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from puridiver.data.base import check_class_names, check_test_share, choose_test_rows, natural, printable
+from puridiver.data.base import WRONG, check_class_names, check_test_share, choose_test_rows, natural, printable
 from puridiver.data.images import ENDINGS
 from puridiver.discovery import import_extra
 from puridiver.errors import DataError, few, first_line
@@ -26,6 +26,7 @@ from puridiver.files import open_regular, read_regular
 
 TEST_FOLDERS = ("test", "val", "validation")  # the first that is there
 FILE_COLUMNS = ("path", "label", "true_label", "is_test")
+NOT_THAT = "\0"  # stands for a true label of which is known only that it is not the given one
 COLUMNS = ("path", "label", "true_label", "timestamp", "split")
 IS_TEST = {"train": False, "test": True, "val": True, "validation": True}
 MISSING = ("", "nan", "none", "null", "na", "n/a", "<na>", "-1", "-1.0", "?", "unknown")  # in any case
@@ -56,6 +57,7 @@ def make_listing(
         raise DataError(f"{origin}: {error}") from error
     index = pd.Index(names, dtype=object)  # a name that is no class, such as the empty one, becomes -1: UNKNOWN
     ids = {column: index.get_indexer(table[column]).astype(np.int64) for column in ("label", "true_label")}
+    ids["true_label"][table["true_label"] == NOT_THAT] = WRONG
     files = table.assign(**ids, is_test=table["is_test"].astype(bool))
     has_test = bool(files["is_test"].any())
     check_test_share(origin, has_test, test_share)

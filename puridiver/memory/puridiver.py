@@ -20,6 +20,8 @@ from puridiver.runtime.plans import captured
 
 MOST_FUSED = 4096  # samples whose cosines the kernel keeps for each pair
 HUGE_LOSS = 1e4
+LARGE_IMAGE = 1 << 14  # bytes; of larger ones a pass takes longer than the wait for the rows that need one
+ROWS_AT_A_TIME = 128  # captured passes over some rows have a multiple of these: few shapes
 CHECKED = -1e5  # added to the score of a checked sample: lower than any other, and two decimals of it still count
 
 
@@ -70,9 +72,11 @@ class PuriDivERSampler(Sampler):
             return torch.arange(len(pool))
         # A row of tie-breakers for each arriving sample: its shape tells the captured function how many there are.
         ties = torch.rand(len(pool) - n_old, moment.n_classes, generator=moment.generator)
-        if self.options.evict_from == "largest_class" and not moment.runtime.graphs:  # captured passes have one shape
+        captures = moment.runtime.graphs
+        if self.options.evict_from == "largest_class" and not (captures and pool.images[0].nbytes < LARGE_IMAGE):
             rows = rows_of_losing_classes(pool.labels, n_old, capacity, ties)
-            found = moment.network.outputs(pool.images[rows])
+            passed = pool.images[repeated_to(ROWS_AT_A_TIME, rows) if captures else rows]
+            found = [each[: len(rows)] for each in moment.network.outputs(passed)]
             features = found[0].new_zeros(len(pool), found[0].shape[1]).index_copy_(0, rows, found[0])
             logits = found[1].new_zeros(len(pool), found[1].shape[1]).index_copy_(0, rows, found[1])
         else:
@@ -132,6 +136,12 @@ def rows_of_losing_classes(labels: Tensor, n_old: int, capacity: int, ties: Tens
             losing.append(int((counts + ties[i]).argmax()))
             counts[losing[-1]] -= 1
     return torch.isin(labels, torch.tensor(losing, device=labels.device)).nonzero().squeeze(1)
+
+
+def repeated_to(multiple: int, rows: Tensor) -> Tensor:
+    """The rows, and some of them again up to a multiple of so many."""
+    n = -(-len(rows) // multiple) * multiple
+    return rows.repeat(-(-n // len(rows)))[:n]
 
 
 class Eviction:

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver import augment, plugins
-from puridiver.data.base import UNKNOWN, DataSource
+from puridiver.data.base import DataSource
 from puridiver.errors import DataError
 from puridiver.files import file_lock
 from puridiver.learner import storage
@@ -38,7 +38,7 @@ def joint_features(
 
     The cache is keyed by the data, the network with its own options and code, and how it is trained.
     """
-    if (source.train.true_labels == UNKNOWN).any():
+    if (source.train.true_labels < 0).any():
         raise ValueError("diversity is measured by true labels (Eq. 12), which these data do not have: leave it out")
     own = {name: options[name] for name in class_options(NETWORKS[network])}
     code = list(plugins.codes(("network", network)).values())

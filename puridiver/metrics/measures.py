@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from puridiver import equations
-from puridiver.data.base import UNKNOWN
+from puridiver.data.base import UNKNOWN, WRONG
 from puridiver.trainers import SET_NAMES, Sets
 from puridiver.trainers.split import Split
 
@@ -28,13 +28,13 @@ def accuracy(confusion: Tensor, classes: Sequence[int] | None = None) -> float:
 
 def per_class(labels: Tensor, n_classes: int) -> list[int] | None:
     """How many samples each class has; None unless all labels are known."""
-    return None if (labels == UNKNOWN).any() else labels.bincount(minlength=n_classes).tolist()
+    return None if (labels < 0).any() else labels.bincount(minlength=n_classes).tolist()
 
 
 def memory_metrics(given: Tensor, true: Tensor, n_classes: int, features: Tensor | None = None) -> dict[str, Any]:
     """Size, purity, class balance and, with the samples' features, diversity (Eq. 12).
 
-    Purity is that of the samples whose true label is known, None without any.
+    Purity is that of the samples of which is known whether their label is right, None without any.
     """
     known = true != UNKNOWN
     found: dict[str, Any] = {
@@ -49,16 +49,18 @@ def memory_metrics(given: Tensor, true: Tensor, n_classes: int, features: Tensor
 
 
 def split_metrics(sets: Sets, given: Tensor, true: Tensor) -> dict[str, Any]:
-    """Sizes of C, R and U, and how right each is, of samples whose true label is known; None without any.
+    """Sizes of C, R and U, and how right each is, of samples of which this is known; None without any.
 
-    C: share whose given label is right. R: share whose predicted label is right. U: share whose given label is wrong.
+    C: share whose given label is right. R: share whose predicted label is right; None if a true label in R is WRONG,
+    since the samples with right labels alone would flatter it. U: share whose given label is wrong.
     """
     known, right, found = true != UNKNOWN, given == true, dict[str, Any]()
     for code, (name, judged) in enumerate(zip(SET_NAMES, (right, sets.guesses == true, ~right), strict=True)):
         members = sets.codes == code
         known_members = judged[members & known]
         found[f"{name}_size"] = int(members.sum())
-        found[f"{name}_precision"] = float(known_members.double().mean()) if len(known_members) else None
+        told = len(known_members) and not (name == "relabel" and (true[members] == WRONG).any())
+        found[f"{name}_precision"] = float(known_members.double().mean()) if told else None
     return found
 
 
@@ -72,7 +74,8 @@ def split_trace(split: Split, given: Tensor, true: Tensor) -> dict[str, Any]:
     for name, values in {"losses": split.loss, "uncertainties": equations.uncertainty(split.p_model)}.items():
         found[name] = [round(value, 4) for value in values.tolist()]
     for name, labels in {"right": given, "guess_right": split.p_model.argmax(dim=1).cpu()}.items():
-        agree = torch.where(true == UNKNOWN, UNKNOWN, (labels == true).long()).tolist()
+        not_told = true < 0 if name == "guess_right" else true == UNKNOWN
+        agree = torch.where(not_told, UNKNOWN, (labels == true).long()).tolist()
         found[name] = [None if same == UNKNOWN else same for same in agree]
     for name, mixture in {"loss_mixture": split.loss_mixture, "uncertainty_mixture": split.uncertainty_mixture}.items():
         parts = ("weights", "means", "variances", "offset", "span")

@@ -29,7 +29,7 @@ class MemorySnapshot:
     arrivals: np.ndarray  # int64 (N,)
     given: np.ndarray  # int64 (N,)
     suggested: np.ndarray  # int64 (N,): what the learner would call it
-    true: np.ndarray  # int64 (N,); UNKNOWN where there is no true label
+    true: np.ndarray  # int64 (N,); UNKNOWN or WRONG where there is no true label
     p_correct: np.ndarray  # float32 (N,): probability that the given label is right
     sets: np.ndarray  # uint8 (N,): 0 clean, 1 relabel, 2 unlabelled
     names: list[str]  # N of them: where each came from; all empty if that was not told

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from puridiver.data.base import UNKNOWN, ImageSet
+from puridiver.data.base import ImageSet
 from puridiver.learner.learner import Learner
 from puridiver.metrics import METRICS, Event, Record, measures
 from puridiver.streams import TrueLabels
@@ -50,7 +50,7 @@ class Recorder:
         """Before a batch is learnt: compare what the learner predicts with the true labels."""
         guesses = torch.from_numpy(self.learner.predict_proba(images)).argmax(dim=1)
         true = self.truth.true[self.learner.seen : self.learner.seen + len(images)]
-        for k, found in enumerate((true != UNKNOWN, guesses == true)):
+        for k, found in enumerate((true >= 0, guesses == true)):
             self.arrivals[k] += int(found.sum())
 
     def observed(self) -> None:

@@ -52,7 +52,7 @@ class StreamManifest:
     noise: str
     noise_rate: float = 0.0  # the rate asked for; 0 where the kind has none
     noise_map: dict[int, int] | None = None  # of asymmetric noise
-    realised_noise: float | None  # the share of wrong labels among those whose true label is known, None without any
+    realised_noise: float | None  # the share of wrong labels among those of which it is known, None without any
     task_ends: tuple[int, ...]  # for each task, how many samples have arrived when it ends
     major_classes: tuple[tuple[int, ...], ...]  # for each task, class ids
     holdout: IntArray  # indices of train images that stay out of the stream, for validation
@@ -153,7 +153,7 @@ def _tuples(value: Any) -> Any:
 
 
 def realised_noise(given: IntArray, true: IntArray) -> float | None:
-    """The share of wrong labels among those whose true label is known; None without any."""
+    """The share of wrong labels among those of which it is known; None without any."""
     known = true != UNKNOWN
     return float(np.mean(given[known] != true[known])) if known.any() else None
 
@@ -188,7 +188,7 @@ class Stream:
 class TrueLabels(NamedTuple):
     """Labels of each arrival, for the metrics and never for a learner; (N,) each, on the CPU."""
 
-    true: Tensor  # class ids, UNKNOWN where nobody knows
+    true: Tensor  # class ids, or UNKNOWN or WRONG
     given: Tensor  # class ids, as they arrived
 
     @classmethod

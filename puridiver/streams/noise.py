@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from puridiver.data.base import DataSource
+from puridiver.data.base import WRONG, DataSource
 from puridiver.discovery import member, members
 from puridiver.streams.checks import IntArray, require
 
@@ -115,6 +115,8 @@ def read_noise(
     if kind != "none" and not source.train.truth_known:  # the share of wrong labels would be unknown afterwards
         unknown = f"noise cannot be planted in {source.name!r}, whose true labels are unknown"
         raise ValueError(f"{unknown}: say --trust-labels")
+    if kind != "none" and (source.train.true_labels == WRONG).any():  # another wrong label may be the right one
+        raise ValueError(f"noise cannot be planted in {source.name!r}: it has wrong labels whose true ones are unknown")
     return kind, rate, class_map, matrix
 
 

@@ -10,7 +10,10 @@ import torch
 from sklearn.datasets import load_digits
 
 from puridiver.data import FileOptions, base, data_sets, find, load, verify
+from puridiver.data.base import WRONG
 from puridiver.errors import DataError
+from puridiver.runs.config import RunConfig
+from puridiver.runs.experiment import Experiment
 from puridiver.streams import make_stream
 from puridiver.streams.published import find_official
 from tests.streams.splits import write_json
@@ -130,11 +133,31 @@ def test_food101n_is_its_verified_lists(root: Path) -> None:
     assert (len(source.class_names), len(source.train), len(source.test)) == (101, 202, 101)
     assert source.test.names is not None
     assert source.test.names[7] == "images/dish_7/val0.jpg"
-    assert not source.train.truth_known  # of these only right labels would be known
+    # Each class has an image whose label was found right and one whose label was found wrong.
+    assert source.train.true_labels.tolist() == [
+        found for c in range(101) for found in ((c, WRONG), (WRONG, c))[c % 2 == 0]
+    ]
     assert source.test.verified is not None  # whether a label was found right, in the even classes it was not
     assert source.test.verified.tolist() == [c % 2 == 1 for c in range(101)]
     groups = make_stream(source, n_tasks=source.defaults["tasks"], noise="none").major_classes
     assert [len(group) for group in groups] == [20, 20, 20, 20, 21]
+
+
+def test_a_run_on_food101n_has_a_purity_and_takes_no_planted_noise(root: Path) -> None:
+    source = load("food101n", root, OPTIONS)
+    config = RunConfig(
+        data="food101n", image_size=8, network="small", recipe="official", memory=101, epochs=1, device="cpu"
+    )
+    experiment = Experiment(config, source=source)
+    summary = experiment.run()
+    held = experiment.learner.memory.samples.arrivals
+    right = source.train.true_labels[torch.from_numpy(experiment.manifest.order.copy())[held]] >= 0
+    assert summary["memory_purity"] == summary["task_purity"][-1] == pytest.approx(float(right.double().mean()))
+    assert summary["stream_noise"] == pytest.approx(0.5)
+    assert summary["memory_per_true_class"] is None
+    assert None not in summary["task_purity"]
+    with pytest.raises(ValueError, match="whose true ones are unknown"):
+        make_stream(source, noise="sym-20")
 
 
 def test_a_damaged_list_is_told_with_its_line(tmp_path: Path) -> None:

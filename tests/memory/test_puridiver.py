@@ -15,6 +15,7 @@ from puridiver.memory import Samples
 from puridiver.memory.base import surviving_rows
 from puridiver.memory.puridiver import Eviction, PuriDivERSampler
 from puridiver.options import Options
+from puridiver.runtime.device import Runtime
 from tests import reference
 from tests.memory.fakes import FixedNetwork, checked, moment, stream, with_labels
 
@@ -104,18 +105,27 @@ def test_choice_is_the_supplements_algorithm_1(
     assert rows.tolist() == reference.algorithm_1(seen.loss, seen.f, seen.y, seen.w, n_old, capacity, used)
 
 
+@pytest.mark.parametrize("captured", [False, True])
 @pytest.mark.parametrize("seed", range(8))
 def test_only_classes_that_lose_a_sample_are_scored_and_the_choice_is_the_same(
-    seed: int, monkeypatch: pytest.MonkeyPatch
+    seed: int, captured: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Where steps are captured, of large images alone, and in passes of few sizes."""
     pool = with_labels([*[0, 1, 2, 3] * 8, *([0, 1] if seed % 2 else [2, 3, 1]) * 4], seed)
     sampler = PuriDivERSampler(Options(evict_from="largest_class", standardise_scores=True, purity_by="margin"))
     few, all_ = FixedNetwork(4, seed), FixedNetwork(4, seed)
-    rows = sampler.choose(pool, 32, 32, moment(few, 4))
+    now = moment(few, 4)
+    if captured:
+        monkeypatch.setattr("puridiver.memory.puridiver.LARGE_IMAGE", pool.images[0].nbytes)
+        monkeypatch.setattr("puridiver.memory.puridiver.ROWS_AT_A_TIME", 8)
+        now = dataclasses.replace(now, runtime=Runtime(torch.device("cpu"), graphs=True))
+    rows = sampler.choose(pool, 32, 32, now)
+    assert not captured or few.images_seen % 8 == 0
     monkeypatch.setattr(
         "puridiver.memory.puridiver.rows_of_losing_classes", lambda labels, *_: torch.arange(len(labels))
     )
-    assert rows.tolist() == sampler.choose(pool, 32, 32, moment(all_, 4)).tolist()
+    again = PuriDivERSampler(sampler.options)
+    assert rows.tolist() == again.choose(pool, 32, 32, moment(all_, 4)).tolist()
     assert few.images_seen < all_.images_seen == len(pool)
 
 

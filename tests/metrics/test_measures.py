@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from sklearn import metrics as sklearn_metrics
 
 from puridiver import Learner
-from puridiver.data.base import UNKNOWN
+from puridiver.data.base import UNKNOWN, WRONG
 from puridiver.files import to_json
 from puridiver.metrics.measures import accuracy, confusion_matrix, memory_metrics, split_metrics, split_trace
 from puridiver.trainers import SET_NAMES, Sets
@@ -68,6 +68,18 @@ def test_memory_metrics_where_nothing_or_little_is_known():
     assert memory_metrics(GIVEN, torch.full((30,), UNKNOWN), 4)["memory_purity"] is None
 
 
+def test_a_label_may_be_known_to_be_wrong_and_no_more():
+    given, true = torch.tensor([0, 1, 2, 2, 1]), torch.tensor([0, WRONG, UNKNOWN, 2, WRONG])
+    found = memory_metrics(given, true, 3)
+    assert (found["memory_purity"], found["memory_per_true_class"]) == (0.5, None)
+    sets = Sets(torch.arange(5), torch.tensor([0, 0, 1, 1, 2]), torch.tensor([0, 1, 2, 2, 1]))
+    found = split_metrics(sets, given, true)
+    assert [found[f"{name}_precision"] for name in SET_NAMES] == [0.5, 1.0, 1.0]
+    # Whether the prediction is right where the label is wrong, nobody can say.
+    sets = Sets(torch.arange(5), torch.ones(5, dtype=torch.int64), sets.guesses)
+    assert split_metrics(sets, given, true)["relabel_precision"] is None
+
+
 @pytest.mark.parametrize("known", [30, 12])
 def test_the_precision_of_each_set_against_a_loop(known):
     codes, guesses = (torch.from_numpy(RNG.integers(3, size=30)) for _ in range(2))
@@ -114,10 +126,11 @@ def test_the_trace_of_a_split_is_what_the_network_gives_now():
 
 def test_a_trace_is_strict_json_also_where_the_network_has_failed_and_labels_are_unknown():
     learner, true = trained("plain")
-    true[:2] = UNKNOWN
+    true[:2], true[2] = UNKNOWN, WRONG
     with torch.no_grad():
         next(learner.trainer.networks[0].parameters()).fill_(float("nan"))
     trace = json.loads(to_json(split_trace(learner.split(), learner.memory.samples.labels, true)))
     assert trace["losses"] == [None] * 12
     assert trace["right"][:2] == trace["guess_right"][:2] == [None, None]
     assert None not in trace["right"][2:]
+    assert (trace["right"][2], trace["guess_right"][2]) == (0, None)

@@ -175,7 +175,11 @@ def test_captured_steps_are_the_eager_steps(trainer: str, options: dict[str, Any
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_samplers_choose_the_same_captured_or_not(sampler: str) -> None:
+@pytest.mark.parametrize("large_image", [1, 1 << 14])
+def test_samplers_choose_the_same_captured_or_not(
+    sampler: str, large_image: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("puridiver.memory.puridiver.LARGE_IMAGE", large_image)
     settings = {"sampler": sampler, "trainer": "plain", "device": "cuda", "precision": "float32"}
     assert_alike(learned(**settings, graphs=False), learned(**settings, graphs=True), 1e-3)
 

@@ -10,17 +10,18 @@ import pandas as pd
 
 from puridiver.data.base import DataSet, DataSource, FileOptions, OnProgress
 from puridiver.data.image_files import load_listing
-from puridiver.data.listing import FILE_COLUMNS, Listing, make_listing
+from puridiver.data.listing import FILE_COLUMNS, NOT_THAT, Listing, make_listing
 from puridiver.errors import DataError
 from puridiver.files import read_regular
 
-FileRow = tuple[str, str, str, bool]  # path below the folder, class name, true class name or "", is it a test image?
+# Path below the folder, class name, true class name (or "" or NOT_THAT), is it a test image?
+FileRow = tuple[str, str, str, bool]
 SIDE = 224
 CLASSES = 50  # of WebVision, as in the paper: the first 50 classes of the Google part
 
 
 class WebImages(DataSet):
-    """Image files and lists of them; nobody knows the true train labels."""
+    """Image files and lists of them."""
 
     counts: ClassVar[tuple[tuple[int, int], ...]]  # of train and test images, as one or another release has them
 
@@ -117,7 +118,6 @@ class Food101N(WebImages):
                 if not slash or name not in names:
                     where = f"{folder}/meta/{file}, line {number},"
                     raise DataError(f"{where} should be CLASS/KEY with a class of classes.txt, but is {line[:80]!r}")
-                # Of the train images only right labels would be known: a purity by these alone would always be 100 %.
-                true = name if verified.strip() == "1" and is_test else ""
+                true = {"1": name, "0": NOT_THAT}.get(verified.strip(), "")
                 rows.append((f"images/{key.removesuffix('.jpg')}.jpg", name, true, is_test))
         return names, rows

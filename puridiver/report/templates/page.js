@@ -50,7 +50,7 @@ function setUpGallery(section) {
   const data = JSON.parse(section.querySelector(".data").textContent);
   const form = section.querySelector("form"), cards = section.querySelector(".cards");
   const samples = data.rows.map((row, index) => ({
-    ...row, index, truth: row.truth < 0 ? null : row.truth, corrected: null, // -1: nobody knows
+    ...row, index, truth: row.truth === -1 ? null : row.truth, corrected: null, // -1: nobody knows; -2: wrong, and that is all
     words: [row.given, row.suggested, row.truth].map((c) => data.classes[c] ?? "").concat(String(row.arrival), row.name).map((word) => word.toLowerCase()),
   }));
   const byName = (key) => (a, b) => data.classes[a[key]].localeCompare(data.classes[b[key]]) || a.p - b.p || a.arrival - b.arrival;
@@ -138,7 +138,7 @@ function setUpGallery(section) {
     item.append(thumbnail(sample), label, better, sure, bar, ...(data.review ? reviewed(sample) : [placed(sample)]));
     if (sample.truth !== null) {
       const right = sample.truth === sample.given;
-      item.append(element("div", right ? "is-right" : "is-wrong", right ? "in truth: right" : `in truth: ${name(sample.truth)}`));
+      item.append(element("div", right ? "is-right" : "is-wrong", right ? "in truth: right" : `in truth: ${name(sample.truth) ?? "wrong"}`));
     }
     return item;
   }
@@ -178,7 +178,7 @@ function setUpGallery(section) {
     corrections.disabled = !count;
   }
 
-  const named = (c) => (c === null ? "" : data.classes[c]);
+  const named = (c) => data.classes[c] ?? "";
   const withNames = samples.some((sample) => sample.name); // files that the images came from
   const nameOf = (s) => (withNames ? [s.name] : []);
   const ofMemory = (s) => [s.arrival, ...nameOf(s), named(s.given), named(s.suggested), s.p, data.sets[s.set], named(s.truth)];
