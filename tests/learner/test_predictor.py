@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,18 @@ def test_the_network_and_the_average_of_its_weights_are_weighed_alike(tmp_path: 
     training = learner.consolidation()
     next(training)
     np.testing.assert_array_equal(learner.predict_proba(TEST), own(learner))
+
+
+def test_of_single_images_of_known_classes_every_fourth_is_evidence() -> None:
+    learner = tiny_learner(trainer="verdict", online_prediction="weighed", online_average=0.9)
+    for seed in range(4):
+        observe(learner, seed)
+    learner.consolidate()
+    found = [learner.predictor.state()["evidence"]]
+    for image, label in zip(*patterns(12, seed=5), strict=True):
+        learner.observe(image[None], [int(label)])
+        found.append(learner.predictor.state()["evidence"])
+    assert sum(not torch.equal(a, b) for a, b in pairwise(found)) == 3
 
 
 def test_the_snapshots_share_is_its_mean_lead_over_the_classes_that_arrived() -> None:
