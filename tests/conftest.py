@@ -15,6 +15,7 @@ from hypothesis import settings
 from puridiver import options, plugins
 
 os.environ["COLUMNS"] = "160"  # tables must not wrap by the width of whoever runs the tests
+os.environ["PURIDIVER_COMMIT"] = "tested"  # runs need not ask git
 torch.set_num_threads(1)  # several workers with several threads each would starve one another
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=40)

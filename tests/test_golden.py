@@ -9,11 +9,9 @@ or the memory by more than 8 samples: the last tests show it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import torch
 
 from tests.make_golden import RECIPES, memory_figures, path_of, run_figures, stream_figures
 
@@ -21,14 +19,6 @@ EARLY, EARLY_LOSS, LATE_LOSS, MEMORY_SHARE = 8, 1e-3, 0.05, 0.93
 MEMORY_LOSS = {"official": 0.08, "paper": 2e-3, "puridiver": 2e-3}
 SPLIT_SIZE = {"official": 3, "paper": 1, "puridiver": 1}
 ACCURACY, PURITY = 0.10, 0.03
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def golden(name: str, part: str) -> dict[str, Any]:

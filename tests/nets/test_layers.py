@@ -1,4 +1,4 @@
-"""Layers: the fused BatchNorm computes torch's (on a GPU, and on a CPU in Triton's interpreter), folding, the head."""
+"""Layers: the fused BatchNorm computes torch's (on a GPU, and by test_interpreter on a CPU), folding, the head."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from torch import Tensor
 from puridiver.nets import Head, base, build_network
 from puridiver.nets.base import FOLLOWERS, follow, fused_norm
 from puridiver.options import Options
-from tests.interpreter import compared_in_interpreter
 from tests.learner_samples import seeded
 
 SHAPES = [(6, 100, 1, 1), (3, 16, 7, 5)]  # several blocks of channels; several blocks of rows
@@ -52,10 +51,6 @@ def compare_all(device: str) -> int:
             note = f"{name} of {shape}, {then}, by batch: {by_batch}"
             torch.testing.assert_close(ours, torchs, rtol=2e-4, atol=2e-4, msg=lambda m, note=note: f"{note}: {m}")
     return len(cases) * len(NAMES)
-
-
-def test_in_tritons_interpreter_the_kernels_compute_batchnorm() -> None:
-    assert compared_in_interpreter(__name__) == len(SHAPES) * len(FOLLOWERS) * 2 * len(NAMES)
 
 
 @pytest.mark.gpu

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shlex
 from typing import Any
 
@@ -14,7 +15,7 @@ from puridiver import data
 from puridiver.data import DataSource, ImageSet, from_arrays
 from puridiver.recipes import recipe
 from puridiver.runs.config import Role, RunConfig, command_for, place_in_record
-from puridiver.runs.resolve import resolve, resolve_run_stream, run_id, shortened
+from puridiver.runs.resolve import COMMIT, commit, resolve, resolve_run_stream, run_id, shortened
 from puridiver.streams import make_stream
 from tests.learner_samples import patterns
 from tests.runs.samples import DIGITS
@@ -168,3 +169,9 @@ def test_a_record_has_the_paths_from_the_working_folder_and_none_of_the_machine(
         f"matrix:{here}/mine/T.csv": "matrix:mine/T.csv",
     }
     assert {given: place_in_record(given) for given in places} == places
+
+
+def test_the_commit_is_what_is_told_and_else_that_of_the_checkout(monkeypatch):
+    assert commit() == "tested"
+    monkeypatch.delenv(COMMIT)
+    assert re.fullmatch(r"([0-9a-f]{40}(-dirty)?)?", commit() or "")

@@ -1,4 +1,4 @@
-"""The kernel of evictions keeps whom torch's operations keep: on a GPU, and on a CPU in Triton's interpreter."""
+"""The kernel of evictions keeps whom torch's operations keep: on a GPU, and (see test_interpreter) on a CPU."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import torch
 
 from puridiver import equations
 from puridiver.memory.puridiver import Eviction, fused_eviction_works
-from tests.interpreter import compared_in_interpreter
 
 CLASSES = 5
 
@@ -40,10 +39,6 @@ def compare_all(device: str) -> int:
             assert int(fast.alive.sum()) == min(size, capacity)
             assert torch.equal(fast.alive, slow.alive), (seed, size, arriving, capacity)
     return 6 * len(cases)
-
-
-def test_in_the_interpreter_the_kernel_keeps_whom_torchs_operations_keep() -> None:
-    assert compared_in_interpreter(__name__) == 30
 
 
 @pytest.mark.gpu

@@ -42,6 +42,30 @@ def batches(n: int, size: int = 8) -> list[tuple[np.ndarray, list[str]]]:
     return [(images[i : i + size], labels[i : i + size]) for i in range(0, n * size, size)]
 
 
+IMAGES, LABELS = batches(1)[0]
+
+
+def send(engine: Engine, key: str | None = None) -> dict[str, Any]:
+    """Let it learn from the same batch each time."""
+    return engine.observe(IMAGES, LABELS, None, key)
+
+
+def fill(engine: Engine, n: int = 10, first: int = 0) -> None:
+    """Batches, corrections and a removal, each with a key; the policy adds consolidations."""
+    for number, (images, labels) in enumerate(batches(n)):
+        if number >= first:
+            ids = [f"{number}-{k}" for k in range(8)]
+            engine.observe(images, labels, ids, f"batch {number}")
+            engine.correct([{"arrival": None, "id": ids[0], "label": "owl", "image": 0}], images[:1], f"right {number}")
+            if number == 5:
+                engine.forget([3], [ids[1]], "gone")
+
+
+def full(*_: Any) -> None:
+    """Instead of what writes: the disk is full."""
+    raise OSError(28, "No space left on device")
+
+
 Open = Callable[..., Engine]
 
 
