@@ -55,7 +55,7 @@ class PuriDivERSampler(Sampler):
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         if -1 < options.alpha < 0:
-            raise ValueError(f"option alpha should be in [0, 1], or -1 (adaptive), but got {options.alpha}")
+            raise ValueError(f"alpha should be in [0, 1], or -1 (adaptive), but got {options.alpha}")
         self._evict: Callable[..., Any] | None = None
         self._alpha: Tensor | None = None  # of the last choice
 
