@@ -1,7 +1,5 @@
 """Finds the members of a family (samplers, trainers, noises, figures, ...) by listing its folder; imports extras."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

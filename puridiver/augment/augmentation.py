@@ -1,7 +1,5 @@
 """How a learner varies and mixes its samples: images by crop, mirror, policy and CutMix; vectors by noise and Mixup."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any

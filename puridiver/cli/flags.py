@@ -1,7 +1,5 @@
 """Options that commands share, and flags made from the fields of `RunConfig`."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import shlex

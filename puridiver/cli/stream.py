@@ -6,8 +6,6 @@ Examples:
   puridiver stream verify stream.json
 """
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Annotated, Any

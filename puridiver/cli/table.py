@@ -1,7 +1,5 @@
 """`puridiver table`: finished runs as tables."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated, Literal

@@ -6,8 +6,6 @@ cells/            a run folder for each run, named after the cell and the run's 
 logs/             what worker processes write
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence

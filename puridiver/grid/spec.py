@@ -3,8 +3,6 @@
 Each cell is one run. A row of a ledger names its grid, its method and its column, and a table groups by these names.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping, Sequence

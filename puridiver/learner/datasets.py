@@ -4,8 +4,6 @@ An item is (image, label, ...) or a dict. An image is a tensor, an array or a Pi
 stand in its place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any

@@ -1,7 +1,5 @@
 """ABS, asymmetric balanced sampling (Millunzi et al., "May the forgetting be with you", BMVC 2024)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

@@ -1,8 +1,6 @@
 """CLIB's sampler: sample-wise importance (Koh et al., "Online continual learning on class incremental blurry task
 configuration with anytime inference", ICLR 2022, section 4.1)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import ClassVar

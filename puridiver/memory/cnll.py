@@ -1,7 +1,5 @@
 """CNLL's sampler (Karim et al., "CNLL: a semi-supervised approach for continual noisy label learning", CVPRW 2022)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

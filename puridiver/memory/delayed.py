@@ -1,7 +1,5 @@
 """A memory with a delay buffer, in which arrivals wait until a sampler judges them together (SPR, CNLL, PuriDivER)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

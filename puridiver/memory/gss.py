@@ -1,7 +1,5 @@
 """GSS: gradient-based sample selection, the greedy variant (Aljundi et al., NeurIPS 2019, Algorithm 2)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

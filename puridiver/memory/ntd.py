@@ -1,7 +1,5 @@
 """NTD: keep the classes level and drop the highest loss, measured once on arrival (Chen, arXiv 2404.04871)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 

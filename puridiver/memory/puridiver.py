@@ -1,7 +1,5 @@
 """PuriDivER's sampler: drop the sample with the highest score of impurity and redundancy (Def. 1, Eqs. 2 and 3)."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Callable, Mapping

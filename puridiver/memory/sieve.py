@@ -1,7 +1,5 @@
 """A class-balanced reservoir that prefers samples whose labels looked right when they arrived."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """SPR's sampler, the Self-Centered filter (Kim et al., ICCV 2021): arrivals wait, an expert judges them together."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from typing import ClassVar

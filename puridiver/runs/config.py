@@ -4,8 +4,6 @@ Flags, the keys of grid files, checks, the command in a record and the identity 
 an option to `run`, add a field here.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Iterable, Mapping

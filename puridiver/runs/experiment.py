@@ -1,7 +1,5 @@
 """One run: joins a stream, a learner and the metrics, writes a run folder, and can be resumed."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from pathlib import Path

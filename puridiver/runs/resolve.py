@@ -1,7 +1,5 @@
 """Resolves a config against its data: the stream, the defaults, and the identity of the run."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

@@ -1,7 +1,5 @@
 """Nesterov SGD on a CPU, in few calls: torch's own imports torch's compiler, which takes a second."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
