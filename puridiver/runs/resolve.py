@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from puridiver import data, options, plugins, recipes
+from puridiver import data, discovery, options, plugins, recipes
 from puridiver._version import __version__
 from puridiver.data.base import DataSource
+from puridiver.memory import SAMPLERS
 from puridiver.nets import choose_network, is_backbone, is_light
 from puridiver.runs.config import Role, RunConfig
 from puridiver.runtime.device import choose_runtime
@@ -68,7 +69,8 @@ def resolve(config: RunConfig, source: DataSource) -> Resolved:
     options.check_reached(asked, owners)
     if defaults.get("halve_epochs"):  # as the paper does for the web sets: 256 to 128 (and 255 to 127)
         defaults["epochs"] = recipes.resolve(config.recipe, shape, defaults).epochs // 2
-    suits = TRAINERS[trainer].suits if trainer in TRAINERS else {}
+    discovery.find("sampler", SAMPLERS, sampler)
+    suits = discovery.find("trainer", TRAINERS, trainer).suits
     chosen = recipes.resolve(config.recipe, shape, defaults, asked, method_defaults=suits, memory=filled["memory"])
     return Resolved(chosen, chosen.of(owners), methods, **filled)
 
