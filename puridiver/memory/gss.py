@@ -1,8 +1,5 @@
 """GSS: gradient-based sample selection, the greedy variant (Aljundi et al., NeurIPS 2019, Algorithm 2)."""
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -34,9 +31,7 @@ class GradientSelection(Sampler):
     name = "gss"
     title = "GSS"
     summary = "takes samples whose gradients point away from those of the memory (greedy variant)"
-    own_options: ClassVar[Mapping[str, Option]] = {
-        "gss_compared": Option(10, "random memory samples that a sample is compared with", low=1)
-    }
+    own_options = {"gss_compared": Option(10, "random memory samples that a sample is compared with", low=1)}
 
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
         pool.notes[n_old:] = self.scores(pool, n_old, moment)

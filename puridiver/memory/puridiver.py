@@ -2,8 +2,8 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -29,7 +29,7 @@ class PuriDivERSampler(Sampler):
     summary = "drops what looks wrongly labelled (loss) and redundant (cosine), Eq. 2"
     freezes_norm = True
     memory_class = PatientMemory
-    own_options: ClassVar[Mapping[str, Option]] = {
+    own_options = {
         "evict_from": Option(
             "memory", "evict the worst sample of the whole memory or of the largest class [row 1]",
             ("memory", "largest_class"),
