@@ -18,9 +18,13 @@ from puridiver.learner.inputs import Label
 from puridiver.learner.learner import Learner
 from puridiver.learner.verdicts import votes_on_each_other
 from puridiver.nets import choose_network
+from puridiver.options import Option
 from puridiver.runtime.device import choose_runtime
 
-LIMITS = {"passes": (1, 1_000), "parts": (1, 1_000), "memory": (1, 2**62), "seed": (0, 2**62), "epochs": (1, 2**62)}
+WHOLE_NUMBERS = {
+    **dict.fromkeys(("passes", "parts"), Option(1, low=1, high=1_000)),
+    **dict.fromkeys(("memory", "epochs"), Option(1, low=1)), "seed": Option(0, low=0),
+}  # fmt: skip
 INFER_AT_ONCE = 4_096  # images
 EPOCHS, LEAST_SEEN = (15, 31, 63), 3_840  # end at a learning-rate minimum; samples seen: 240 batches of 16
 # The default recipe takes four steps a stream batch and memorises wrong labels. It ranks as well, but on digits with
@@ -51,12 +55,9 @@ class AuditSettings:
     options: dict[str, Any] = field(default_factory=dict)  # instead of those of the recipe `official`
 
     def __post_init__(self) -> None:
-        for name, (least, most) in LIMITS.items():
-            value = getattr(self, name)
-            unset = value is None and name in ("memory", "epochs")
-            if not unset and (type(value) is not int or not least <= value <= most):
-                bounds = f"at least {least}" + (f" and at most {most:,}" if most < 2**62 else "")
-                raise ValueError(f"{name} should be a whole number, {bounds}, but got {value!r:.40}")
+        for name, option in WHOLE_NUMBERS.items():
+            if (value := getattr(self, name)) is not None or name not in ("memory", "epochs"):
+                object.__setattr__(self, name, option.check(name, value))
 
     def resolved(self, labelled: LabelledSet) -> Self:
         """Settings that name their network, memory and epochs."""
