@@ -18,13 +18,6 @@ from puridiver.errors import few
 KEYS = ("image", "label")  # of dicts
 
 
-def is_source(value: object) -> bool:
-    """Whether it is a data set or a loader, and not an array or a list of images."""
-    if isinstance(value, Tensor | np.ndarray | list | tuple | str | bytes) or hasattr(value, "__array__"):
-        return False
-    return hasattr(value, "__iter__") or (hasattr(value, "__getitem__") and hasattr(value, "__len__"))
-
-
 def batches(source: Any, size: int, keys: Sequence[str] = KEYS) -> Iterator[tuple[Any, list[Any]]]:
     """Images and labels: the batches of a DataLoader as they come, of other sources `size` items at a time."""
     if _is_batched(source):
@@ -39,7 +32,9 @@ def batches(source: Any, size: int, keys: Sequence[str] = KEYS) -> Iterator[tupl
 
 def items(source: Any, keys: Sequence[str] = KEYS) -> Iterator[tuple[Any, Any]]:
     """Each image as it comes, with its label."""
-    if not is_source(source):
+    is_array = isinstance(source, Tensor | np.ndarray | list | tuple | str | bytes) or hasattr(source, "__array__")
+    has_items = hasattr(source, "__iter__") or (hasattr(source, "__getitem__") and hasattr(source, "__len__"))
+    if is_array or not has_items:
         raise ValueError(
             "source should be a torch Dataset or DataLoader, a Hugging Face Dataset or an iterable of (image, label), "
             f"but got a {type(source).__name__}"
