@@ -1,7 +1,5 @@
 """The settings of an audit, and one pass: a learner sees the set once, as a stream, and then judges every sample."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -42,6 +40,34 @@ def silent(amount: int, text: str) -> None:
 
 
 @dataclass(frozen=True)
+class LabelledSet:
+    """The set to audit, with the labels that a person has corrected or confirmed."""
+
+    images: Tensor  # uint8 (N, H, W, C), or vectors, float32 (N, d)
+    original: np.ndarray  # int64 (N,): class ids as they came
+    classes: list[Label]
+    names: list[str] | None = None
+    corrections: Mapping[int, int] = field(default_factory=dict)  # row to class id
+
+    def __post_init__(self) -> None:
+        have = len(self.original), len(self.classes)
+        if min(have) < 2:
+            raise ValueError(f"an audit needs at least 2 images and 2 classes, but got {have[0]} and {have[1]}")
+
+    @cached_property
+    def given(self) -> np.ndarray:
+        """The class ids as they are now, (N,)."""
+        found = self.original.copy()
+        found[list(self.corrections)] = list(self.corrections.values())
+        return found
+
+    @cached_property
+    def checked(self) -> np.ndarray:
+        """Which labels a person has corrected or confirmed, (N,)."""
+        return np.isin(np.arange(len(self.original)), list(self.corrections))
+
+
+@dataclass(frozen=True)
 class AuditSettings:
     """How a labelled set is audited; `device` and `options` are those of `puridiver.Learner`."""
 
@@ -77,34 +103,6 @@ class AuditSettings:
         """The total of an audit's progress: stream samples, and memory samples times epochs."""
         memory = self.memory_for(n_samples)
         return self.passes * (n_samples + min(self.parts, n_samples) * self.epochs_for(memory) * memory)
-
-
-@dataclass(frozen=True)
-class LabelledSet:
-    """The set to audit, with the labels that a person has corrected or confirmed."""
-
-    images: Tensor  # uint8 (N, H, W, C), or vectors, float32 (N, d)
-    original: np.ndarray  # int64 (N,): class ids as they came
-    classes: list[Label]
-    names: list[str] | None = None
-    corrections: Mapping[int, int] = field(default_factory=dict)  # row to class id
-
-    def __post_init__(self) -> None:
-        have = len(self.original), len(self.classes)
-        if min(have) < 2:
-            raise ValueError(f"an audit needs at least 2 images and 2 classes, but got {have[0]} and {have[1]}")
-
-    @cached_property
-    def given(self) -> np.ndarray:
-        """The class ids as they are now, (N,)."""
-        found = self.original.copy()
-        found[list(self.corrections)] = list(self.corrections.values())
-        return found
-
-    @cached_property
-    def checked(self) -> np.ndarray:
-        """Which labels a person has corrected or confirmed, (N,)."""
-        return np.isin(np.arange(len(self.original)), list(self.corrections))
 
 
 class Predictions(NamedTuple):
