@@ -3,13 +3,14 @@
 import torch
 from torch import Tensor
 
-from puridiver.memory.base import Moment, NetworkView, Sampler, Samples
+from puridiver.memory.base import Moment, Sampler, Samples
 from puridiver.options import Option
+from puridiver.runtime.model import TrainableModel
 
 FIRST_SCORE = 0.1  # of samples that have nothing to be compared with
 
 
-def gradient_scores(network: NetworkView, images: Tensor, labels: Tensor, n_compared: int) -> Tensor:
+def gradient_scores(network: TrainableModel, images: Tensor, labels: Tensor, n_compared: int) -> Tensor:
     """1 + the largest cosine of each gradient with those of the first `n_compared` samples, (N - n_compared,)."""
 
     def direction(row: int) -> Tensor:
