@@ -1,14 +1,12 @@
 """Finds the members of a family (samplers, trainers, noises, figures, ...) by listing its folder; imports extras."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from puridiver.errors import DataError
+from puridiver.errors import DataError, meant
 
 Base = TypeVar("Base")
 Found = TypeVar("Found")
@@ -48,7 +46,7 @@ def member(package: str, base: type[Base], name: str) -> type[Base] | None:
 def find(family: str, registry: Mapping[str, Found], name: str) -> Found:
     """What a registry of samplers, trainers or networks has under a name."""
     if name not in registry:
-        known = f"{family} should be one of {', '.join(sorted(registry))}, but got {name!r}"
+        known = f"{family} should be one of {', '.join(sorted(registry))}, but got {name!r}{meant(name, registry)}"
         raise ValueError(f"{known} (one of your own needs its plugin: docs/methods.md)")
     return registry[name]
 

@@ -6,8 +6,6 @@ Equation 1 (what a blurry stream is) lives in `puridiver.streams.tasks`, equatio
 `puridiver.mixture`.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

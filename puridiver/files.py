@@ -1,7 +1,5 @@
 """File helpers: crash-safe writes, reads of regular files only, strict JSON, and a lock between processes."""
 
-from __future__ import annotations
-
 import errno
 import json
 import math

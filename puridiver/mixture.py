@@ -7,8 +7,6 @@ difference: in one dimension the best 2-means split can be found exactly by sort
 On a GPU the iterations are one kernel (`puridiver.runtime.fused_mixture`) where Triton works.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import NamedTuple

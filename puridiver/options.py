@@ -8,29 +8,36 @@ Options that every method shares are declared here. A sampler, trainer or networ
 from __future__ import annotations
 
 import importlib
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from puridiver.errors import meant
 
-KINDS = (bool, int, float, str)
 NAME = re.compile(r"[a-z][a-z0-9_]*")
-LARGEST = 1e30  # of an option: it must fit a float of 32 bits
+LARGEST = 2**63 - 1  # of a number
+KINDS: dict[type, tuple[Any, str]] = {
+    bool: (bool, "true or false"), int: (Integral, "a whole number"), float: (Real, "a number"), str: (str, "a text"),
+}  # fmt: skip
 SWITCHES = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option: its default, which fixes its type, and the values it allows."""
+    """A value that users may set: its default, which fixes its type, and what else is allowed."""
 
-    default: bool | int | float | str
+    default: Any  # bool, int, float or str
     help: str = ""
     choices: tuple[str, ...] | Callable[[], Iterable[str]] = ()  # the allowed words, or a function that returns them
-    low: float = -math.inf  # bounds of a number, included
-    high: float = math.inf
+    low: float = -LARGEST  # bounds of a number, included
+    high: float = LARGEST
+
+    @property
+    def kind(self) -> type:
+        """The type of the value."""
+        return type(self.default)
 
     def allowed(self) -> tuple[str, ...]:
         """The allowed words; empty where any value of the type is allowed."""
@@ -38,27 +45,23 @@ class Option:
 
     def check(self, name: str, value: Any) -> Any:
         """Return the value in the option's type, or raise a ValueError that says what is allowed."""
-        kind: Any = type(self.default)
-        if kind is float and type(value) is int:
-            value = float(value)
-        if type(value) is not kind:
-            raise ValueError(f"option {name} should be {kind.__name__}, but got {value!r}")
+        accepted, wanted = KINDS[self.kind]
+        if not isinstance(value, accepted) or (isinstance(value, bool) and self.kind is not bool):
+            raise ValueError(f"{name} should be {wanted}, but got {value!r}")
+        if self.kind in (int, float) and not self.low <= value <= self.high:
+            bounds = {"at least": self.low, "at most": self.high}
+            told = [f"{words} {at:g}" for words, at in bounds.items() if abs(at) < LARGEST or abs(value) > LARGEST]
+            raise ValueError(f"{name} should be {' and '.join(told) or wanted}, but got {value}")
         if (words := self.allowed()) and value not in words:
-            raise ValueError(f"option {name} should be one of {', '.join(words)}, but got {value!r}")
-        if isinstance(value, int | float) and not (self.low <= value <= self.high and abs(value) < LARGEST):
-            limits = (("at least", self.low), ("at most", self.high))
-            bounds = " and ".join(f"{words} {limit:g}" for words, limit in limits if math.isfinite(limit))
-            raise ValueError(f"option {name} should be {bounds or f'below {LARGEST:g}'}, but got {value}")
-        return value
+            raise ValueError(f"{name} should be one of {', '.join(words)}, but got {value!r}{meant(value, words)}")
+        return self.kind(value)  # Python's own, also of a number of NumPy
 
     def parse(self, name: str, text: str) -> Any:
         """Read the value of `--set name=text` in the option's type."""
-        kind = type(self.default)
         try:
-            value = SWITCHES[text.lower()] if kind is bool else kind(text)
+            value = SWITCHES[text.lower()] if self.kind is bool else self.kind(text)
         except (KeyError, ValueError):
-            words = "true or false" if kind is bool else kind.__name__
-            raise ValueError(f"option {name} should be {words}, but got {text!r}") from None
+            raise ValueError(f"{name} should be {KINDS[self.kind][1]}, but got {text!r}") from None
         return self.check(name, value)
 
 

@@ -11,8 +11,6 @@ A plugin is a file or module that registers a class. Plugins come from `--plugin
 worker processes read, too. A hash of a plugin's code is part of the identity of every run that uses it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import importlib.util

@@ -1,7 +1,5 @@
 """The named recipes, and how a run's options are resolved from one: what suits its memory, input, data and methods."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

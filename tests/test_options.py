@@ -26,10 +26,10 @@ def test_options_are_an_immutable_mapping() -> None:
     [
         ("relabel_set", "both", "low_uncertainty, high_uncertainty, but got 'both'"),
         ("strong", "mine", "autoaugment, autoaugment_grey, none, but got 'mine'"),
-        ("epochs", 2.5, "int"),
-        ("epochs", True, "int"),
+        ("epochs", 2.5, "a whole number"),
+        ("epochs", True, "a whole number"),
         ("epochs", -1, "at least 0"),
-        ("flip", 1, "bool"),
+        ("flip", 1, "true or false"),
         ("eta", math.nan, "nan"),
         ("lr", math.inf, "inf"),
         ("cutmix", 1.5, "at least 0 and at most 1"),
@@ -62,7 +62,7 @@ def test_every_option_is_read_back_from_its_text() -> None:
     [
         ("lr", "name=value"),
         ("epoch=12", "did you mean epochs"),
-        ("epochs=2.5", "epochs should be int, but got '2.5'"),
+        ("epochs=2.5", "epochs should be a whole number, but got '2.5'"),
         ("epochs=-1", "at least 0"),
         ("flip=maybe", "true or false"),
     ],

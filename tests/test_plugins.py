@@ -19,7 +19,7 @@ from puridiver.errors import DataError
 from puridiver.memory import SAMPLERS
 from puridiver.options import declared
 from puridiver.runs.config import RunConfig
-from puridiver.runs.resolve import run_id
+from puridiver.runs.resolve import resolve, run_id
 
 NEWEST = """
 import puridiver, torch
@@ -152,7 +152,8 @@ def test_other_code_is_another_run_and_is_told_of_when_a_learner_is_loaded(
     for changes in ({}, {"capacity": "capacity "}):
         plugins._loaded.clear()
         plugins.add(str(newest(tmp_path, **changes)))
-        ids.append({name: run_id(RunConfig(sampler=name), source, "stream") for name in ("newest", "rsv")})
+        configs = {name: RunConfig(sampler=name) for name in ("newest", "rsv")}
+        ids.append({name: run_id(config, resolve(config, source), "stream") for name, config in configs.items()})
         if not changes:
             puridiver.Learner(3, (8, 8, 1), 5, sampler="newest", trainer="plain").save(tmp_path / "saved")
             puridiver.Learner.load(tmp_path / "saved")

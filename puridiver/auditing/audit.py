@@ -1,7 +1,5 @@
 """`puridiver.audit`: which labels of a set look wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any

@@ -3,8 +3,6 @@
 Text in tables is safe from being taken for a formula. What a person typed is never lost when a table is written again.
 """
 
-from __future__ import annotations
-
 import io
 import itertools
 import json

@@ -12,8 +12,6 @@ Checked labels take part with the label they came with, their true class being k
 a set without its clearest mistakes, and take the remaining wrong labels for images that are hard to tell.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

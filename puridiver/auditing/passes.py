@@ -1,7 +1,5 @@
 """The settings of an audit, and one pass: a learner sees the set once, as a stream, and then judges every sample."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,9 +16,13 @@ from puridiver.learner.inputs import Label
 from puridiver.learner.learner import Learner
 from puridiver.learner.verdicts import votes_on_each_other
 from puridiver.nets import choose_network
+from puridiver.options import Option
 from puridiver.runtime.device import choose_runtime
 
-LIMITS = {"passes": (1, 1_000), "parts": (1, 1_000), "memory": (1, 2**62), "seed": (0, 2**62), "epochs": (1, 2**62)}
+WHOLE_NUMBERS = {
+    **dict.fromkeys(("passes", "parts"), Option(1, low=1, high=1_000)),
+    **dict.fromkeys(("memory", "epochs"), Option(1, low=1)), "seed": Option(0, low=0),
+}  # fmt: skip
 INFER_AT_ONCE = 4_096  # images
 EPOCHS, LEAST_SEEN = (15, 31, 63), 3_840  # end at a learning-rate minimum; samples seen: 240 batches of 16
 # The default recipe takes four steps a stream batch and memorises wrong labels. It ranks as well, but on digits with
@@ -35,47 +37,6 @@ Advance = Callable[[int, str], None]  # called with an amount of work done, and 
 
 def silent(amount: int, text: str) -> None:
     """Show no progress."""
-
-
-@dataclass(frozen=True)
-class AuditSettings:
-    """How a labelled set is audited; `device` and `options` are those of `puridiver.Learner`."""
-
-    passes: int = 2  # learners that each see the whole set once, in an order of their own, and then judge it
-    parts: int = 2  # each learner trains on its memory after so many equal parts of the set
-    memory: int | None = None  # samples a learner's memory holds; None: a fifth of the set, from 50 to 2,000
-    seed: int = 0  # fixes the orders and every random choice of the learners
-    epochs: int | None = None  # after each part; None: 15, with a memory below 256 samples 31, below 124 63
-    network: Any = "auto"  # as of `Learner`; "auto": `convnet` on a CPU, by image size on a GPU
-    device: str = "auto"
-    options: dict[str, Any] = field(default_factory=dict)  # instead of those of the recipe `official`
-
-    def __post_init__(self) -> None:
-        for name, (least, most) in LIMITS.items():
-            value = getattr(self, name)
-            unset = value is None and name in ("memory", "epochs")
-            if not unset and (type(value) is not int or not least <= value <= most):
-                bounds = f"at least {least}" + (f" and at most {most:,}" if most < 2**62 else "")
-                raise ValueError(f"{name} should be a whole number, {bounds}, but got {value!r:.40}")
-
-    def resolved(self, labelled: LabelledSet) -> Self:
-        """Settings that name their network, memory and epochs."""
-        plugins.load_all()
-        network = choose_network(self.network, tuple(labelled.images.shape[1:]), choose_runtime(self.device).device)
-        memory = self.memory_for(len(labelled.original))
-        return dataclasses.replace(self, network=network, memory=memory, epochs=self.epochs_for(memory))
-
-    def memory_for(self, n_samples: int) -> int:
-        return self.memory or min(max(n_samples // 5, 50), 2_000)
-
-    def epochs_for(self, memory: int) -> int:
-        """Memory epochs after each part; a small memory has few batches and needs more epochs."""
-        return self.epochs or next((epochs for epochs in EPOCHS if epochs * memory >= LEAST_SEEN), EPOCHS[-1])
-
-    def work(self, n_samples: int) -> int:
-        """The total of an audit's progress: stream samples, and memory samples times epochs."""
-        memory = self.memory_for(n_samples)
-        return self.passes * (n_samples + min(self.parts, n_samples) * self.epochs_for(memory) * memory)
 
 
 @dataclass(frozen=True)
@@ -104,6 +65,44 @@ class LabelledSet:
     def checked(self) -> np.ndarray:
         """Which labels a person has corrected or confirmed, (N,)."""
         return np.isin(np.arange(len(self.original)), list(self.corrections))
+
+
+@dataclass(frozen=True)
+class AuditSettings:
+    """How a labelled set is audited; `device` and `options` are those of `puridiver.Learner`."""
+
+    passes: int = 2  # learners that each see the whole set once, in an order of their own, and then judge it
+    parts: int = 2  # each learner trains on its memory after so many equal parts of the set
+    memory: int | None = None  # samples a learner's memory holds; None: a fifth of the set, from 50 to 2,000
+    seed: int = 0  # fixes the orders and every random choice of the learners
+    epochs: int | None = None  # after each part; None: 15, with a memory below 256 samples 31, below 124 63
+    network: Any = "auto"  # as of `Learner`; "auto": `convnet` on a CPU, by image size on a GPU
+    device: str = "auto"
+    options: dict[str, Any] = field(default_factory=dict)  # instead of those of the recipe `official`
+
+    def __post_init__(self) -> None:
+        for name, option in WHOLE_NUMBERS.items():
+            if (value := getattr(self, name)) is not None or name not in ("memory", "epochs"):
+                object.__setattr__(self, name, option.check(name, value))
+
+    def resolved(self, labelled: LabelledSet) -> Self:
+        """Settings that name their network, memory and epochs."""
+        plugins.load_all()
+        network = choose_network(self.network, tuple(labelled.images.shape[1:]), choose_runtime(self.device).device)
+        memory = self.memory_for(len(labelled.original))
+        return dataclasses.replace(self, network=network, memory=memory, epochs=self.epochs_for(memory))
+
+    def memory_for(self, n_samples: int) -> int:
+        return self.memory or min(max(n_samples // 5, 50), 2_000)
+
+    def epochs_for(self, memory: int) -> int:
+        """Memory epochs after each part; a small memory has few batches and needs more epochs."""
+        return self.epochs or next((epochs for epochs in EPOCHS if epochs * memory >= LEAST_SEEN), EPOCHS[-1])
+
+    def work(self, n_samples: int) -> int:
+        """The total of an audit's progress: stream samples, and memory samples times epochs."""
+        memory = self.memory_for(n_samples)
+        return self.passes * (n_samples + min(self.parts, n_samples) * self.epochs_for(memory) * memory)
 
 
 class Predictions(NamedTuple):

@@ -1,7 +1,5 @@
 """What an audit found: a judgement of every label, and how many are wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple

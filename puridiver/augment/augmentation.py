@@ -1,8 +1,5 @@
 """How a learner varies and mixes its samples: images by crop, mirror, policy and CutMix; vectors by noise and Mixup."""
 
-from __future__ import annotations
-
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,66 +10,37 @@ from puridiver.augment import views
 from puridiver.augment.policies import POLICIES
 
 
-class Augmentation(ABC):
-    """What trainers ask for, whatever the samples are. Draws come from a generator on the host.
+class Augmentation:
+    """Of images: crop and mirror, then for the strong view a policy; CutMix (Yun et al., ICCV 2019).
 
-    A plan of mixing has a row for each batch of n: the n partners, then `mixing_width` numbers. `mix` and `share` apply
-    a row to samples and to their soft targets.
+    Draws come from a generator on the host. A plan of mixing has a row for each batch of n: the n partners, then
+    `mixing_width` numbers. `mix` and `share` apply a row to samples and to their soft targets.
     """
 
-    mixing_width: int
+    mixing_width = 4
 
     def __init__(self, input_shape: tuple[int, ...], options: Mapping[str, Any]) -> None:
         self.input_shape, self.options = input_shape, options
 
-    @abstractmethod
     def moved(self, samples: Tensor, generator: torch.Generator) -> Tensor:
-        """The usual augmentation: crop and mirror, or noise."""
-
-    @abstractmethod
-    def strong(self, samples: Tensor, generator: torch.Generator) -> Tensor:
-        """s(.) of the paper."""
-
-    @abstractmethod
-    def weak(self, samples: Tensor, generator: torch.Generator) -> Tensor:
-        """w(.) of the paper."""
-
-    @abstractmethod
-    def mixing_plan(self, steps: int, n: int, probability: float, generator: torch.Generator) -> Tensor:
-        """Draw for many batches of n: int64 (steps, n + mixing_width). A batch is mixed with this probability."""
-
-    @abstractmethod
-    def left_alone(self, row: Tensor) -> Tensor:
-        """Whether a row leaves its batch unmixed, bool ()."""
-
-    @abstractmethod
-    def mix(self, samples: Tensor, row: Tensor) -> Tensor: ...
-
-    @abstractmethod
-    def share(self, targets: Tensor, row: Tensor) -> Tensor: ...
-
-
-class ImageAugmentation(Augmentation):
-    """Crop and mirror, then for the strong view a policy; CutMix (Yun et al., ICCV 2019)."""
-
-    mixing_width = 4
-
-    def moved(self, samples: Tensor, generator: torch.Generator) -> Tensor:
+        """The usual augmentation."""
         return views.crop_flip_view(samples, self.options["crop_padding"], self.options["flip"], generator)
 
     def strong(self, samples: Tensor, generator: torch.Generator) -> Tensor:
+        """s(.) of the paper."""
         return POLICIES[self.options["strong"]].apply(self.moved(samples, generator), generator)
 
     def weak(self, samples: Tensor, generator: torch.Generator) -> Tensor:
-        """Flip at random, alone or with a crop. Without flips always crop, since the view has to differ."""
+        """w(.) of the paper: flip at random, alone or with a crop. Without flips always crop: views must differ."""
         o = self.options
         padding = 0 if o["flip"] and o["weak"] == "flip" else o["crop_padding"]
         return views.crop_flip_view(samples, padding, o["flip"], generator)
 
     def mixing_plan(self, steps: int, n: int, probability: float, generator: torch.Generator) -> Tensor:
-        """The numbers are a box y0, y1, x0, x1, which is empty where a batch is not mixed.
+        """Draw for many batches of n: int64 (steps, n + mixing_width). A batch is mixed with this probability.
 
-        The box covers 1 - Beta(1, 1) of the image before it is clipped at the border.
+        The numbers are a box y0, y1, x0, x1, which is empty where a batch is not mixed. It covers 1 - Beta(1, 1) of the
+        image before it is clipped at the border.
         """
         partners = torch.rand(steps, n, generator=generator).argsort(dim=1)
         sides = (1 - views.beta_samples(steps, 1.0, generator)).sqrt().float()
@@ -85,6 +53,7 @@ class ImageAugmentation(Augmentation):
         return torch.cat([partners, torch.stack(box, dim=1)], dim=1)
 
     def left_alone(self, row: Tensor) -> Tensor:
+        """Whether a row leaves its batch unmixed, bool ()."""
         y0, y1, x0, x1 = row[-4:]
         return (y0 >= y1) | (x0 >= x1)
 
@@ -105,7 +74,7 @@ class ImageAugmentation(Augmentation):
 
 
 class VectorAugmentation(Augmentation):
-    """Noise of `vector_noise`, for the weak view half of it; Mixup in the place of CutMix."""
+    """Of vectors: noise of `vector_noise`, for the weak view half of it; Mixup in the place of CutMix."""
 
     mixing_width = 1
 
@@ -137,7 +106,7 @@ class VectorAugmentation(Augmentation):
 
 def augmentation_for(input_shape: tuple[int, ...], options: Mapping[str, Any]) -> Augmentation:
     """For images (height, width, channels) or vectors (d,)."""
-    kind = VectorAugmentation if len(input_shape) == 1 else ImageAugmentation
+    kind = VectorAugmentation if len(input_shape) == 1 else Augmentation
     return kind(input_shape, options)
 
 

@@ -7,8 +7,6 @@ Exit codes: 0 success; 1 a check found a difference (`verify`) or a cell failed 
 missing data; 3 out of memory; 130 interrupted with Ctrl-C.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """`puridiver audit`: which labels of a set look wrong."""
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import replace

@@ -6,8 +6,6 @@ Examples:
   puridiver data verify cifar10 --root ~/datasets
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

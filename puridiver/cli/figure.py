@@ -1,7 +1,5 @@
 """`puridiver figure`: one figure of finished runs, or a figure of the paper from the runs of its grid."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Options that commands share, and flags made from the fields of `RunConfig`."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import shlex
@@ -86,7 +84,7 @@ def settings_flags(names: Collection[str], default: str = "") -> Callable[[Calla
 def _flag(field: Setting, default: str) -> Any:
     own = "" if field.optional or field.kind is bool else f" (default: {field.default})"
     help = f"{field.help.partition(' (default')[0]} (default: {default})" if default else field.help + own
-    metavar = "|".join(field.choices) or METAVARS.get(field.kind, field.name.upper())
+    metavar = "|".join(field.allowed()) or METAVARS.get(field.kind, field.name.upper())
     return Opt(help, None if field.kind is bool else metavar, rich_help_panel=PANELS[field.role])
 
 

@@ -1,7 +1,5 @@
 """`puridiver grid`: many runs, such as those of one of the paper's tables."""
 
-from __future__ import annotations
-
 import itertools
 import shlex
 from collections.abc import Sequence

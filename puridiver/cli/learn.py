@@ -1,7 +1,5 @@
 """`puridiver learn`: a saved learner continues with new images."""
 
-from __future__ import annotations
-
 import hashlib
 import json as jsons
 import time

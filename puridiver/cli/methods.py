@@ -1,7 +1,5 @@
 """`puridiver methods`: everything there is to choose from, for people and for programs."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from puridiver.cli.flags import Json, Opt, Plugins

@@ -1,7 +1,5 @@
 """What commands print: lines, notes, tables and progress. Control characters in names never reach the terminal."""
 
-from __future__ import annotations
-
 import io
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`puridiver predict`: a table of the classes that a learner predicts for images."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 from collections.abc import Iterator, Sequence

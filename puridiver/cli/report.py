@@ -1,7 +1,5 @@
 """`puridiver report`: finished runs as one HTML page."""
 
-from __future__ import annotations
-
 import webbrowser
 from pathlib import Path
 from typing import Annotated

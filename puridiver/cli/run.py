@@ -1,7 +1,5 @@
 """`puridiver run`: one run, with progress, notes and a table of its figures."""
 
-from __future__ import annotations
-
 import contextlib
 import shlex
 from collections.abc import Iterator

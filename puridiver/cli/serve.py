@@ -1,7 +1,5 @@
 """`puridiver serve`: a learner behind HTTP, in a folder of its own."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

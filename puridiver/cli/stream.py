@@ -6,8 +6,6 @@ Examples:
   puridiver stream verify stream.json
 """
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +17,7 @@ from puridiver.cli.output import Progress, percent, say, say_problems, say_table
 from puridiver.data import image_files
 from puridiver.errors import ManifestError
 from puridiver.runs.config import SETTINGS, Role, RunConfig
-from puridiver.runs.resolve import data_of, resolve_run_stream
+from puridiver.runs.resolve import data_of, resolve, resolve_run_stream
 from puridiver.streams import StreamManifest, noise_name
 from puridiver.streams.manifest import check_belongs
 
@@ -49,7 +47,8 @@ def make(
             _, root, options = data_of(config)
             found = image_files.describe(Path(config.data), root or data.default_root(), options, progress.count)
             say_table(found, ("", ""), config.data)  # also where the data are refused
-        manifest = resolve_run_stream(config, data.load(*data_of(config), progress.count))
+        source = data.load(*data_of(config), progress.count)
+        manifest = resolve_run_stream(config, resolve(config, source), source)
     out.parent.mkdir(parents=True, exist_ok=True)
     manifest.save(out)
     say(f"{out}: {describe(manifest)}")

@@ -1,7 +1,5 @@
 """`puridiver table`: finished runs as tables."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -39,7 +37,7 @@ def table(
     if name in PRESETS or name.endswith(".toml"):
         rows = read(places or [f"runs/{Path(name).stem}"])
         sizes = PRESETS[name].sizes if name in PRESETS else {}
-        grids = [find_grid(name, data or [each for each in sizes if each in set(rows["data"])], runs=False)]
+        grids = [find_grid(name, data or [each for each in sizes if each in set(rows["data"])])]
         (grid,) = only(grids, [*methods, *filter(None, [against])] if methods else (), listed(noises))
     elif data or methods or noises or whole:
         raise ValueError("--data, --methods, --noises and --all need a preset's name or a grid file before the ledger")

@@ -1,7 +1,5 @@
 """A data source from your own arrays, in memory or in an .npz file."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Images with labels (`ImageSet`, `DataSource`), and the base class of data sets known by name (`DataSet`)."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter
@@ -9,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -120,12 +118,12 @@ class ImageSet:
         """Whether of any label is known whether it is right."""
         return self.true is None or bool((self.true != UNKNOWN).any())
 
-    def to_test_on(self) -> ImageSet:
+    def to_test_on(self) -> Self:
         """The same images with their best labels, and which of these are certainly true."""
         verified = None if self.true is None else self.true >= 0
         return replace(self, labels=self.best_labels, true=None, verified=verified)
 
-    def part(self, rows: Tensor | slice) -> ImageSet:
+    def part(self, rows: Tensor | slice) -> Self:
         """Some of the images; those of a slice stay in a memory-mapped file."""
         names = ("images", "labels", "true", "times", "names", "verified")
         return replace(self, **{name: found[rows] for name in names if (found := getattr(self, name)) is not None})

@@ -4,8 +4,6 @@ A cache is a folder: `images.u8` holds the good images, one after the other, and
 checksum of it, and what is wrong with the bad files. Each opening tries these again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

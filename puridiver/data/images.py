@@ -1,7 +1,5 @@
 """Image files and arrays of any size as pixels of a fixed size. Files may come from anybody."""
 
-from __future__ import annotations
-
 import io
 import math
 import os

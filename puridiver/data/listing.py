@@ -3,8 +3,6 @@
 A table is a CSV file (or one with semicolons or tabs), JSON lines or Parquet.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

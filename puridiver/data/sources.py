@@ -3,8 +3,6 @@
 The archive of a data set is downloaded by pooch, which compares the checksum.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import tarfile

@@ -1,7 +1,5 @@
 """How the cells of a grid run: in threads that share a GPU, in processes that share the cores, or on a Ray cluster."""
 
-from __future__ import annotations
-
 import logging
 import os
 import pickle

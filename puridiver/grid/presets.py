@@ -1,7 +1,5 @@
 """The paper's tables and figures, as presets.toml lists them."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ cells/            a run folder for each run, named after the cell and the run's 
 logs/             what worker processes write
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -23,9 +21,10 @@ from puridiver.grid.spec import Cell, Grid, cells, find_grid, grid_of_table, onl
 from puridiver.runs import folder as runs
 from puridiver.runs.config import Role
 from puridiver.runs.ledger import LEDGER, append_row, read_ledgers
-from puridiver.runs.resolve import data_of, resolve_run_stream, run_id
+from puridiver.runs.resolve import data_of, resolve, resolve_run_stream, run_id
 
 FAILURES, LOGS, LOCK = "failures.jsonl", "logs", "grid.lock"
+OF_STREAM = (Role.SOURCE, Role.STREAM, Role.PLACE)  # with the seed they decide a stream
 
 
 class GridRun:
@@ -37,10 +36,10 @@ class GridRun:
         hashes: dict[tuple[Any, ...], str] = {}  # many cells share a stream
         for cell in (cell for grid in grids for cell in cells(grid)):
             config, source = cell.config, self.load(*data_of(cell.config))
-            stream = (*config.values(Role.SOURCE, Role.STREAM, Role.PLACE).values(), config.seed)
+            found, stream = resolve(config, source), (*config.values(*OF_STREAM).values(), config.seed)
             if stream not in hashes:
-                hashes[stream] = resolve_run_stream(config, source).content_hash
-            self.runs.setdefault(run_id(config, source, hashes[stream]), []).append(cell)
+                hashes[stream] = resolve_run_stream(config, found, source).content_hash
+            self.runs.setdefault(run_id(config, found, hashes[stream]), []).append(cell)
 
     def rows(self) -> list[dict[str, Any]]:
         """The ledger's rows of these runs, of whichever grid."""

@@ -3,8 +3,6 @@
 Each cell is one run. A row of a ledger names its grid, its method and its column, and a table groups by these names.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -15,8 +13,7 @@ from typing import Any, NamedTuple
 from puridiver import plugins
 from puridiver.errors import DataError, meant
 from puridiver.files import read_regular
-from puridiver.nets import is_backbone
-from puridiver.options import check_known, check_reached, declared, owners
+from puridiver.options import check_reached, declared, owners
 from puridiver.runs.config import SETTINGS, Role, RunConfig
 from puridiver.streams.published import PUBLISHED_KINDS, WORD
 
@@ -152,8 +149,8 @@ def _reached(settings: Settings, grid: Grid) -> Grid:
     return grid
 
 
-def _settings(given: Mapping[str, Any], allowed: Sequence[str], checked: bool = True) -> dict[str, Any]:
-    """The settings of runs among given keys, with options in their own types; a ValueError for an unknown key."""
+def _settings(given: Mapping[str, Any], allowed: Sequence[str]) -> dict[str, Any]:
+    """The settings of runs among given keys, with known options in their own types; a ValueError for an unknown key."""
     if unknown := [name for name in given if name not in (*allowed, "options")]:
         near = meant(unknown[0], allowed)
         raise ValueError(f"a key should be one of {', '.join((*allowed, 'options'))}, but got {unknown[0]!r}{near}")
@@ -161,21 +158,18 @@ def _settings(given: Mapping[str, Any], allowed: Sequence[str], checked: bool = 
     if not isinstance(named, Mapping):
         raise ValueError(f"options should be a table of option = value, but got {named!r}")
     found = {name: value for name, value in given.items() if name in SHARED and value is not None}
+    plugins.load_all()
     known = declared()
-    if checked:
-        check_known(named)
     return found | {name: known[name].check(name, value) if name in known else value for name, value in named.items()}
 
 
-def find_grid(
-    name: str | Path, data: Sequence[str] = (), seeds: Sequence[int] = (), official: bool = False, runs: bool = True
-) -> Grid:
+def find_grid(name: str | Path, data: Sequence[str] = (), seeds: Sequence[int] = (), official: bool = False) -> Grid:
     """The grid of a preset or of a .toml file, on other data or seeds if these are named.
 
     `official` takes the published streams where there are some, instead of generated ones. A file holds a table [grid],
     or the name of a preset. Its grid is called like the file; a study.toml is called like its folder, and so are
-    further files beside it: arrival-loss/digits.toml is "arrival-loss-digits". Without `runs` only its names are
-    wanted, for a table: methods and options of plugins need not be known.
+    further files beside it: arrival-loss/digits.toml is "arrival-loss-digits". Its methods and options may be those of
+    plugins that are not loaded: a table needs only the names.
     """
     from puridiver.grid.presets import PRESETS, grid_of_preset
 
@@ -191,21 +185,21 @@ def find_grid(
     try:
         content = tomllib.loads(read_regular(path).decode("utf-8-sig"))
         if set(content) == {"preset"}:
-            return find_grid(content["preset"], data, seeds, official, runs)
+            return find_grid(content["preset"], data, seeds, official)
         if set(content) != {"grid"} or not isinstance(content["grid"], dict):
             raise ValueError(f"it should hold a table [grid], or a preset's name, but holds {', '.join(content)}")
-        return grid_of_table(content["grid"], title, data, seeds, runs)
+        return grid_of_table(content["grid"], title, data, seeds)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: {error}") from error
 
 
 def grid_of_table(
-    table: Mapping[str, Any], name: str = "grid", data: Sequence[str] = (), seeds: Sequence[int] = (), runs: bool = True
+    table: Mapping[str, Any], name: str = "grid", data: Sequence[str] = (), seeds: Sequence[int] = ()
 ) -> Grid:
-    """The grid of a table with the keys of a grid file; `runs` as of `find_grid`."""
-    settings = _settings(table, (*LISTS, *SHARED), runs)
-    network, entries = settings.get("network"), _list(table, "methods", (str, Mapping))
-    methods = tuple(method_of(entry, network, runs) for entry in entries)
+    """The grid of a table with the keys of a grid file."""
+    settings = _settings(table, (*LISTS, *SHARED))
+    entries = _list(table, "methods", (str, Mapping))
+    methods = tuple(method_of(entry, settings.get("network")) for entry in entries)
     chosen_seeds = tuple(seeds or _list(table, "seeds", (int,), [0]))
     mapless = {name: value for name, value in settings.items() if name != "noise_map"}  # for noise that has no map
     columns = tuple(
@@ -217,8 +211,7 @@ def grid_of_table(
     for key, titles in (("methods", [m.title for m in methods]), ("columns", [c.title for c in columns])):
         if doubles := [title for title in titles if titles.count(title) > 1]:
             raise ValueError(f"{key} should differ, but several are called {doubles[0]!r}: give each its own title")
-    grid = Grid(name, str(table.get("title", name)), methods, columns)
-    return _reached(settings, grid) if runs else grid
+    return _reached(settings, Grid(name, str(table.get("title", name)), methods, columns))
 
 
 def _list(table: Mapping[str, Any], key: str, kinds: tuple[type, ...], default: Any = None) -> list[Any]:
@@ -229,27 +222,16 @@ def _list(table: Mapping[str, Any], key: str, kinds: tuple[type, ...], default: 
     return values
 
 
-def method_of(entry: str | Mapping[str, Any], network: str | None = None, runs: bool = True) -> Method:
-    """A method written "sampler+trainer", or as a table with a title and settings of its own; `runs`: it must exist."""
+def method_of(entry: str | Mapping[str, Any], network: str | None = None) -> Method:
+    """A method written "sampler+trainer", or as a table with a title and settings of its own."""
     if isinstance(entry, str):
         entry = dict(zip(("sampler", "trainer"), map(str.strip, entry.split("+")), strict=False))
-    plugins.load_all()
+    if not {"sampler", "trainer"} <= entry.keys():
+        raise ValueError(f"a method should have a sampler and a trainer, such as rsv+plain, but got {dict(entry)}")
+    settings = _settings(entry, ("title", "sampler", "trainer", *SHARED))
     parts = {"network": network, **entry}
-    if runs:
-        _check_exist(parts)
-    settings = _settings(entry, ("title", "sampler", "trainer", *SHARED), runs)
-    if runs:
-        options = [name for name in settings if name not in SETTINGS]
-        check_reached(options, [f"{family} {parts.get(family)}" for family in plugins.FAMILIES])
+    options = [name for name in settings if name not in SETTINGS]
+    check_reached(options, [f"{family} {parts[family]}" for family in plugins.FAMILIES])
     changed = "".join(f", {name}={value}" for name, value in settings.items())
-    title = entry.get("title", f"{parts.get('sampler')} + {parts.get('trainer')}{changed}")
-    return Method(str(title), str(parts.get("sampler")), str(parts.get("trainer")), settings)
-
-
-def _check_exist(parts: Mapping[str, Any]) -> None:
-    """Raise a ValueError unless there are this sampler, trainer and network."""
-    for family, (_, members) in plugins.FAMILIES.items():
-        name = parts.get(family)
-        if name not in members and not (family == "network" and (name in (None, "auto") or is_backbone(name))):
-            known = f"{', '.join(members)}, but got {name!r}{meant(name, members)}"
-            raise ValueError(f"{family} of a method should be one of {known}")
+    title = entry.get("title", f"{entry['sampler']} + {entry['trainer']}{changed}")
+    return Method(str(title), str(entry["sampler"]), str(entry["trainer"]), settings)

@@ -3,8 +3,6 @@
 Every row of a ledger names its grid, method and column, so that a table is a group-by. Several ledgers are one.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence

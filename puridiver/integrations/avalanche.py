@@ -1,7 +1,5 @@
 """Avalanche: a plugin with our sampler and consolidation for its strategies, and manifests as its benchmarks."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

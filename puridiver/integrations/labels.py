@@ -1,7 +1,5 @@
 """A learner that takes any hashable labels and consolidates by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Events of a run as metrics of an MLflow run; $MLFLOW_TRACKING_URI says where they go."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

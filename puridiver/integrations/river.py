@@ -1,7 +1,5 @@
 """A river classifier: samples are dicts of numbers and come one by one, or as data frames."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable
 from typing import Any
 

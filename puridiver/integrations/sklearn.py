@@ -1,7 +1,5 @@
 """A scikit-learn classifier: `fit` takes a set as a stream in random order, `partial_fit` goes on with a stream."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """Events of a run as TensorBoard scalars, written while it runs."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A tracker is a module with a context manager `log(place, facts)`, which gives a 
 `facts` describe the run: `Experiment.facts()`.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager

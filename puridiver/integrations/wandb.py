@@ -1,7 +1,5 @@
 """Events of a run in Weights & Biases; $WANDB_MODE=offline keeps them in files."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ An item is (image, label, ...) or a dict. An image is a tensor, an array or a Pi
 stand in its place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -18,13 +16,6 @@ from torch.utils.data import DataLoader
 from puridiver.errors import few
 
 KEYS = ("image", "label")  # of dicts
-
-
-def is_source(value: object) -> bool:
-    """Whether it is a data set or a loader, and not an array or a list of images."""
-    if isinstance(value, Tensor | np.ndarray | list | tuple | str | bytes) or hasattr(value, "__array__"):
-        return False
-    return hasattr(value, "__iter__") or (hasattr(value, "__getitem__") and hasattr(value, "__len__"))
 
 
 def batches(source: Any, size: int, keys: Sequence[str] = KEYS) -> Iterator[tuple[Any, list[Any]]]:
@@ -41,7 +32,9 @@ def batches(source: Any, size: int, keys: Sequence[str] = KEYS) -> Iterator[tupl
 
 def items(source: Any, keys: Sequence[str] = KEYS) -> Iterator[tuple[Any, Any]]:
     """Each image as it comes, with its label."""
-    if not is_source(source):
+    is_array = isinstance(source, Tensor | np.ndarray | list | tuple | str | bytes) or hasattr(source, "__array__")
+    has_items = hasattr(source, "__iter__") or (hasattr(source, "__getitem__") and hasattr(source, "__len__"))
+    if is_array or not has_items:
         raise ValueError(
             "source should be a torch Dataset or DataLoader, a Hugging Face Dataset or an iterable of (image, label), "
             f"but got a {type(source).__name__}"

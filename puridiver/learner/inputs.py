@@ -1,6 +1,6 @@
 """Checks of what a user hands to the learner. Every error says what was expected and what came."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -76,10 +76,7 @@ def as_batch(samples: Any, input_shape: tuple[int, ...]) -> Tensor:
 def as_vectors(vectors: Any, input_shape: tuple[int, ...]) -> Tensor:
     """Finite float32 (N, d) from an array or tensor of numbers."""
     if not isinstance(vectors, Tensor):
-        try:
-            array = np.asarray(vectors)
-        except (ValueError, RuntimeError, TypeError) as error:
-            raise ValueError(f"vectors should be one array of numbers, all of one length: {error}") from error
+        array = _as_array(vectors, "vectors should be one array of numbers, all of one length")
         if array.dtype.kind not in "fiub":
             raise _error("vectors", "numbers", f"an array of {array.dtype}")
         with np.errstate(over="ignore"):  # infinity is refused below
@@ -87,16 +84,28 @@ def as_vectors(vectors: Any, input_shape: tuple[int, ...]) -> Tensor:
     check_dense(vectors, "vectors")
     if vectors.is_complex():
         raise _error("vectors", "real numbers", vectors.dtype)
-    found, shape = vectors.detach(), tuple(vectors.shape)
-    if shape and not shape[0]:
-        raise ValueError("the batch is empty: vectors should hold at least one vector")
-    if shape[1:] != input_shape:
-        advice = ": a single vector is a batch of one, vector[None]" if shape == input_shape else ""
-        raise ValueError(f"vectors should have the shape (N, {input_shape[0]}), but got {shape}{advice}")
-    found = found.to(torch.float32)
+    _check_shape(tuple(vectors.shape), "vector", (input_shape,))
+    found = vectors.detach().to(torch.float32)
     if not bool(found.isfinite().all()):
         raise ValueError("vectors should be finite numbers that fit in float32, but there is nan or infinity")
     return found
+
+
+def _as_array(samples: Any, wanted: str) -> np.ndarray:
+    try:
+        return np.asarray(samples)
+    except (ValueError, RuntimeError, TypeError) as error:
+        raise ValueError(f"{wanted}: {error}") from error
+
+
+def _check_shape(shape: tuple[int, ...], one: str, allowed: Sequence[tuple[int, ...]]) -> None:
+    """Raise a ValueError unless it is the shape of a batch of samples of an allowed shape; it names the first two."""
+    if shape and not shape[0]:
+        raise ValueError(f"the batch is empty: {one}s should hold at least one {one}")
+    if shape[1:] not in allowed:
+        advice = f": a single {one} is a batch of one, {one}[None]" if shape in allowed else ""
+        either = " or ".join(f"({', '.join(map(str, ('N', *each)))})" for each in allowed[:2])
+        raise ValueError(f"{one}s should have the shape {either}, but got {shape}{advice}")
 
 
 def channels_first(samples: Tensor) -> Tensor:
@@ -110,10 +119,7 @@ def as_images(images: Any, input_shape: tuple[int, ...]) -> Tensor:
     Grey images may leave out the axis of channels. An image has more than 3 px, so that no shape means two things.
     """
     if not isinstance(images, Tensor):
-        try:
-            images = np.asarray(images)
-        except (ValueError, RuntimeError, TypeError) as error:
-            raise ValueError(f"images should be one array, or all of one shape and mode: {error}") from error
+        images = _as_array(images, "images should be one array, or all of one shape and mode")
         if images.dtype.kind != "f" and images.dtype != np.uint8:
             raise _error("images", "uint8, or floats in [0, 1]", f"an array of {images.dtype}")
         # A copy: torch lacks some of NumPy's floats, and cannot read arrays that are read-only or run backwards.
@@ -121,15 +127,8 @@ def as_images(images: Any, input_shape: tuple[int, ...]) -> Tensor:
     check_dense(images, "images")
     if images.dtype not in PIXEL_TYPES:
         raise _error("images", "uint8, or floats in [0, 1]", images.dtype)
-    shape = tuple(images.shape)
-    if shape and not shape[0]:
-        raise ValueError("the batch is empty: images should hold at least one image")
-    channels_before = (input_shape[2], *input_shape[:2])
-    allowed = (input_shape, channels_before, *[input_shape[:2]] * (input_shape[2] == 1))
-    if shape[1:] not in allowed:
-        advice = ": a single image is a batch of one, image[None]" if shape in allowed else ""
-        either = " or ".join(f"(N, {str(one)[1:]}" for one in allowed[:2])
-        raise ValueError(f"images should have the shape {either}, but got {shape}{advice}")
+    shape, channels_before = tuple(images.shape), (input_shape[2], *input_shape[:2])
+    _check_shape(shape, "image", (input_shape, channels_before, *[input_shape[:2]] * (input_shape[2] == 1)))
     images = images.detach()
     if shape[1:] == channels_before != input_shape:
         images = images.permute(0, 2, 3, 1)

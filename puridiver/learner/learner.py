@@ -1,7 +1,5 @@
 """The public online learner: observe a stream once, keep a small memory, train on it, predict, audit, save."""
 
-from __future__ import annotations
-
 import inspect
 import threading
 from collections import Counter
@@ -335,7 +333,7 @@ class Learner:
         grow: bool | None = None,
         memory: int | None = None,
         network: nn.Module | Backbone | str | None = None,
-    ) -> Learner:
+    ) -> "Learner":
         """A saved learner, or that of a run. `grow` replaces the saved setting, `memory` resizes the memory (`resize`).
 
         A save does not hold the backbone that a learner was made with: give it again as `network`, unless it was named.

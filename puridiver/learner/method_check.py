@@ -3,8 +3,6 @@
 The trial makes the calls that a run makes: build, observe, consolidate, save, load, grow, predict.
 """
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator

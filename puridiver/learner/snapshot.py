@@ -1,7 +1,5 @@
 """A learner's answer at one moment, for threads that must not wait and must not see it change."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ A save is one file of tensors with the settings in its header. It is replaced at
 leaves a whole state, old or new. One writer at a time. No pickle anywhere.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 The measurements behind the constants are in `experiments/verdicts`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -1,10 +1,5 @@
 """ABS, asymmetric balanced sampling (Millunzi et al., "May the forgetting be with you", BMVC 2024)."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import ClassVar
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -41,7 +36,7 @@ class AsymmetricSampling(Sampler):
     name = "abs"
     title = "ABS"
     summary = "drops high losses of the classes that arrive, and low losses of the others"
-    own_options: ClassVar[Mapping[str, Option]] = {
+    own_options = {
         "abs_left_out": Option(0.75, "share of a batch, those of the highest losses, that a full memory ignores",
                                low=0, high=1)
     }  # fmt: skip

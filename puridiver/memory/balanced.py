@@ -1,7 +1,5 @@
 """Samplers that keep the classes level: GBS (GDumb, Prabhu et al., 2020), and CRSV, the released program's GBS."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

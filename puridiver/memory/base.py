@@ -7,16 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from operator import itemgetter, methodcaller
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver.augment import repeated
-from puridiver.nets import Network
 from puridiver.options import Option, Options
 from puridiver.runtime.device import Runtime
+from puridiver.runtime.model import TrainableModel
 
 NTD_VIEWS = Option(8, "augmented views over which an arriving sample's loss is averaged", low=1)
 # Replayed samples are drawn and augmented for this many stream batches at once: launching the augmentation costs a
@@ -67,27 +67,14 @@ class Samples:
         return Samples(*map(torch.cat, zip(first.values(), second.values(), strict=True)))
 
 
-class NetworkView(Protocol):
-    """What a sampler may ask of the network: no gradients, no BatchNorm updates."""
-
-    network: Network
-
-    def outputs(self, images: Tensor, *, large_passes: bool = False) -> tuple[Tensor, Tensor]:
-        """Features (N, d) and logits (N, C) of samples; `large_passes` is faster for thousands of them."""
-
-    def gradient(self, images: Tensor, labels: Tensor) -> Tensor:
-        """The gradient of the images' mean cross-entropy for all weights, (P,)."""
-
-    @property
-    def class_weights(self) -> Tensor:
-        """The classifier's weights, (C, d)."""
-
-
 @dataclass(frozen=True)
 class Moment:
-    """What is known when a batch has arrived: the network, the batch's training loss, counts, randomness."""
+    """What is known when a batch has arrived: the network, the batch's training loss, counts, randomness.
 
-    network: NetworkView
+    A sampler asks the network for `outputs`, a `gradient` or its `class_weights`, and does not train it.
+    """
+
+    network: TrainableModel
     batch_loss: Tensor  # (): mean training loss of this batch, Eq. 3
     n_classes: int
     seen_before: int  # samples of the stream before this batch

@@ -1,11 +1,7 @@
 """CLIB's sampler: sample-wise importance (Koh et al., "Online continual learning on class incremental blurry task
 configuration with anytime inference", ICLR 2022, section 4.1)."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -39,9 +35,7 @@ class SampleImportance(Sampler):
     title = "CLIB"
     summary = "evicts, from the largest class, the sample whose replay lowers the memory's loss least"
     n_notes = 2
-    own_options: ClassVar[Mapping[str, Option]] = {
-        "clib_decay": Option(0.9, "decay of the average of a sample's importance", low=0, high=1)
-    }
+    own_options = {"clib_decay": Option(0.9, "decay of the average of a sample's importance", low=0, high=1)}
 
     def note_arrivals(self, batch: Samples, moment: Moment) -> Tensor:
         return torch.zeros(len(batch), self.n_notes, device=batch.labels.device)

@@ -1,10 +1,5 @@
 """CNLL's sampler (Karim et al., "CNLL: a semi-supervised approach for continual noisy label learning", CVPRW 2022)."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -27,9 +22,7 @@ class Separation(Sampler):
         "CNLL: arrivals wait in a delay buffer, which is divided by the mean divergence of labels from predictions"
     )
     memory_class = DelayedMemory
-    own_options: ClassVar[Mapping[str, Option]] = {
-        "cnll_noisy": Option(0.5, "share of the memory for samples with doubtful labels", low=0, high=0.95)
-    }
+    own_options = {"cnll_noisy": Option(0.5, "share of the memory for samples with doubtful labels", low=0, high=0.95)}
 
     def note_arrivals(self, batch: Samples, moment: Moment) -> Tensor:
         """1: purified, 0: doubtful."""

@@ -1,7 +1,5 @@
 """A memory with a delay buffer, in which arrivals wait until a sampler judges them together (SPR, CNLL, PuriDivER)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 
@@ -19,7 +17,7 @@ class DelayedMemory(Memory):
 
     def __init__(self, sampler: Sampler, places: int, input_shape: tuple[int, ...], runtime: Runtime) -> None:
         super().__init__(sampler, max(1, places // 2), input_shape, runtime)
-        self.delay, self.waiting = delay_of(places), self.samples
+        self.delay, self.waiting = max(1, places - self.capacity), self.samples
 
     @property
     def trained_on(self) -> Samples:
@@ -31,7 +29,7 @@ class DelayedMemory(Memory):
 
     def resize(self, places: int, moment: Moment | None = None, on_candidates: OnCandidates | None = None) -> None:
         super().resize(max(1, places // 2), moment, on_candidates)
-        self.delay = delay_of(places)
+        self.delay = max(1, places - self.capacity)
         if moment is not None and on_candidates is not None:
             self._judge(self.waiting, moment, on_candidates)
 
@@ -87,11 +85,6 @@ class PatientMemory(Memory):
 def patience(sampler: Sampler, places: int) -> int:
     """How many places of a `PatientMemory` are for waiting."""
     return min(sampler.options.delay, places // 4)
-
-
-def delay_of(places: int) -> int:
-    """How many of the places are the delay buffer's."""
-    return max(1, places - max(1, places // 2))
 
 
 def level_rows(labels: Tensor, candidates: Tensor, capacity: int, generator: torch.Generator) -> Tensor:

@@ -1,20 +1,16 @@
 """GSS: gradient-based sample selection, the greedy variant (Aljundi et al., NeurIPS 2019, Algorithm 2)."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
-from puridiver.memory.base import Moment, NetworkView, Sampler, Samples
+from puridiver.memory.base import Moment, Sampler, Samples
 from puridiver.options import Option
+from puridiver.runtime.model import TrainableModel
 
 FIRST_SCORE = 0.1  # of samples that have nothing to be compared with
 
 
-def gradient_scores(network: NetworkView, images: Tensor, labels: Tensor, n_compared: int) -> Tensor:
+def gradient_scores(network: TrainableModel, images: Tensor, labels: Tensor, n_compared: int) -> Tensor:
     """1 + the largest cosine of each gradient with those of the first `n_compared` samples, (N - n_compared,)."""
 
     def direction(row: int) -> Tensor:
@@ -36,9 +32,7 @@ class GradientSelection(Sampler):
     name = "gss"
     title = "GSS"
     summary = "takes samples whose gradients point away from those of the memory (greedy variant)"
-    own_options: ClassVar[Mapping[str, Option]] = {
-        "gss_compared": Option(10, "random memory samples that a sample is compared with", low=1)
-    }
+    own_options = {"gss_compared": Option(10, "random memory samples that a sample is compared with", low=1)}
 
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
         pool.notes[n_old:] = self.scores(pool, n_old, moment)

@@ -1,15 +1,13 @@
 """NTD: keep the classes level and drop the highest loss, measured once on arrival (Chen, arXiv 2404.04871)."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from puridiver.memory.base import NTD_VIEWS, Moment, Sampler, Samples, class_counts, loss_on_arrival, surviving_rows
-from puridiver.options import Option, Options
+from puridiver.options import Options
 from puridiver.runtime.plans import captured
 
 
@@ -36,7 +34,7 @@ class NTDSampler(HighestNoteGoes):
     name = "ntd"
     title = "NTD"
     summary = "drops the largest class's highest loss, averaged over augmented views on arrival"
-    own_options: ClassVar[Mapping[str, Option]] = {"ntd_views": NTD_VIEWS}
+    own_options = {"ntd_views": NTD_VIEWS}
 
     def note_arrivals(self, batch: Samples, moment: Moment) -> Tensor:
         return loss_on_arrival(batch, moment, self.options.ntd_views)

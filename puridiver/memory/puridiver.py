@@ -1,11 +1,9 @@
 """PuriDivER's sampler: drop the sample with the highest score of impurity and redundancy (Def. 1, Eqs. 2 and 3)."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -33,7 +31,7 @@ class PuriDivERSampler(Sampler):
     summary = "drops what looks wrongly labelled (loss) and redundant (cosine), Eq. 2"
     freezes_norm = True
     memory_class = PatientMemory
-    own_options: ClassVar[Mapping[str, Option]] = {
+    own_options = {
         "evict_from": Option(
             "memory", "evict the worst sample of the whole memory or of the largest class [row 1]",
             ("memory", "largest_class"),
@@ -57,7 +55,7 @@ class PuriDivERSampler(Sampler):
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         if -1 < options.alpha < 0:
-            raise ValueError(f"option alpha should be in [0, 1], or -1 (adaptive), but got {options.alpha}")
+            raise ValueError(f"alpha should be in [0, 1], or -1 (adaptive), but got {options.alpha}")
         self._evict: Callable[..., Any] | None = None
         self._alpha: Tensor | None = None  # of the last choice
 

@@ -1,7 +1,5 @@
 """RM: Rainbow Memory (Bang et al., 2021), run at every batch as in the paper."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

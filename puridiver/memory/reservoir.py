@@ -1,7 +1,5 @@
 """RSV: reservoir sampling (Vitter, 1985; Riemer et al., 2019)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

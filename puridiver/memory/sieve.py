@@ -1,10 +1,6 @@
 """A class-balanced reservoir that prefers samples whose labels looked right when they arrived."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -29,7 +25,7 @@ class Sieve(HighestNoteGoes):
     summary = "a class-balanced reservoir of samples whose labels look right"
     wants_verdicts = True
     n_notes = 2
-    own_options: ClassVar[Mapping[str, Option]] = {
+    own_options = {
         "sieve_power": Option(16.0, "power of the probability that a label is right (0: a plain reservoir)", low=0),
     }
 

@@ -1,10 +1,6 @@
 """SPR's sampler, the Self-Centered filter (Kim et al., ICCV 2021): arrivals wait, an expert judges them together."""
 
-from __future__ import annotations
-
 import copy
-from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -26,7 +22,7 @@ class SelfCenteredFilter(Sampler):
     title = "Self-Centered filter"
     summary = "SPR: arrivals wait in a delay buffer; keeps those that are central among the samples of their label"
     memory_class = DelayedMemory
-    own_options: ClassVar[Mapping[str, Option]] = {
+    own_options = {
         "spr_filter": Option(True, "filter the delay buffer; off: all of it competes for the memory"),
         "spr_expert_epochs": Option(4000, "self-supervised epochs of the expert for each delay buffer", low=0),
         "spr_graphs": Option(5, "random graphs over which the probability of a label is averaged", low=1),

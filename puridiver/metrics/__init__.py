@@ -1,7 +1,5 @@
 """Metrics: the only part of the package that sees true labels."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Callable

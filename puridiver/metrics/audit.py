@@ -1,7 +1,5 @@
 """How good an audit's ranking is, where the true labels are known: the wrong labels should come first."""
 
-from __future__ import annotations
-
 import numpy as np
 
 DEPTHS = (0.25, 0.5, 1.0, 1.5)  # of the list, as multiples of the true number of wrong labels

@@ -1,7 +1,5 @@
 """Features of a network trained jointly on all clean data: what Eq. 12 measures diversity with. Cached on disk."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Measurements at one moment: predictions, the memory and its division, compared with the true labels."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

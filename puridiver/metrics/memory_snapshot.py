@@ -1,10 +1,9 @@
 """The contents of a memory and the learner's judgement of each sample, as one safetensors file for reports."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
@@ -43,7 +42,7 @@ class MemorySnapshot:
         return len(self.images)
 
     @classmethod
-    def of(cls, learner: Learner, true: Tensor) -> MemorySnapshot:
+    def of(cls, learner: Learner, true: Tensor) -> Self:
         """The memory's images, shrunk if they are large, with the learner's audit and the true label of each."""
         samples, split, ids = learner.memory.samples, learner.split(), learner.held_ids()
         images = channels_first(shown(samples.images)) if samples.images.ndim == 2 else samples.images
@@ -66,7 +65,7 @@ class MemorySnapshot:
         return save(arrays, metadata={"names": names})
 
     @classmethod
-    def read(cls, path: Path) -> MemorySnapshot:
+    def read(cls, path: Path) -> Self:
         """A snapshot file; a `DataError` names one that is damaged."""
         try:
             with safe_open(path, framework="numpy") as file:

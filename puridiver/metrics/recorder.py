@@ -1,7 +1,5 @@
 """Measures a run from outside: compares predictions and memory with the true labels."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -14,7 +14,7 @@ from puridiver.nets.base import (
     initialise,
     initialise_afresh,
     without_row,
-)  # fmt: skip
+)
 from puridiver.options import Options, declare_family
 from puridiver.recipes import TINY_IMAGE
 
@@ -28,11 +28,7 @@ declare_family("network", NETWORKS)
 
 
 def build_network(
-    of: str | type[Network],
-    n_classes: int,
-    input_shape: tuple[int, ...],
-    settings: Options,
-    generator: torch.Generator,
+    of: str | type[Network], n_classes: int, input_shape: tuple[int, ...], settings: Options, generator: torch.Generator
 ) -> Network:
     """Build a network with new weights; `input_shape` is (height, width, channels), or (d,) of vectors."""
     kind = find("network", NETWORKS, of) if isinstance(of, str) else of

@@ -5,8 +5,6 @@ holds features, so that a consolidation trains the head alone, and augmentation 
 backbone that is fine-tuned is a network like any other: the memory holds images, which are augmented as images.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import hashlib
@@ -63,7 +61,7 @@ class Backbone:
             self.module.eval()
 
     @classmethod
-    def named(cls, name: str, rate: float = 0.0) -> Backbone:
+    def named(cls, name: str, rate: float = 0.0) -> "Backbone":
         """A backbone by name, "timm:..." or "hf:...", frozen or with a learning rate of its own."""
         found = as_backbone(name) if isinstance(name, str) else None
         if found is None:

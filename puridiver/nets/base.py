@@ -1,7 +1,5 @@
 """What networks are made of: the base class, the head, convolution with a fused BatchNorm, and initial weights."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import math
@@ -48,7 +46,7 @@ class Network(nn.Module, ABC):
     keeps_weights = True
     light = False  # small enough to learn from a stream on a CPU, step by step
     takes_vectors = False  # float32 (N, d) in the place of images
-    head: Head
+    head: "Head"
     made_as: tuple[int, tuple[int, ...], Options]  # the constructor's arguments
 
     @classmethod

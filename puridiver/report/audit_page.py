@@ -1,7 +1,5 @@
 """An audit as one HTML page: how many labels are wrong, and a gallery to review them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """HTML pages that need nothing but themselves: the report of runs, and what the audit's page shares with it."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path

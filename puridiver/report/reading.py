@@ -1,7 +1,5 @@
 """Finished runs, read from their folders and grouped by method and column."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

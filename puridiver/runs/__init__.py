@@ -1,7 +1,5 @@
 """One run: its config, its loop, its folder and checkpoint, and the ledger of finished runs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -1,7 +1,5 @@
 """The checkpoint of a run: its state at a safe point, written in the background."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import time

@@ -4,20 +4,15 @@ Flags, the keys of grid files, checks, the command in a record and the identity 
 an option to `run`, add a field here.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, NamedTuple, Self, get_args, get_type_hints
+from typing import Any, Self, get_args, get_type_hints
 
-from puridiver.errors import meant
-
-LARGEST_NUMBER = 2**63 - 1
+from puridiver.options import Option
 
 
 class Role(StrEnum):
@@ -32,49 +27,33 @@ class Role(StrEnum):
     MACHINE = "machine"  # how this machine computes; recorded beside the identity
 
 
-KINDS: dict[type, tuple[Any, str]] = {
-    bool: (bool, "True or False"), int: (Integral, "a whole number"), float: (Real, "a number"), str: (str, "a text"),
-}  # fmt: skip
-
-
-class Setting(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Setting(Option):
     """The declaration of a field of `RunConfig`, for flags, file keys and checks."""
 
-    default: Any
     role: Role
-    help: str
-    choices: tuple[str, ...] = ()
-    least: int | None = None
     axis: bool = False  # grids vary it in lists of their own
     path: bool = False  # it may name a file
     family: str = ""  # the "package:base class" whose members the help lists
-    # From the annotation of the field:
     name: str = ""
-    kind: type = str  # or bool, int, float
-    optional: bool = False  # None is allowed, and means: what suits the data
+    annotation: Any = str  # of the field: a type, or a type and None, which means: what suits the data
+
+    @property
+    def kind(self) -> type:
+        return (get_args(self.annotation) or (self.annotation,))[0]
+
+    @property
+    def optional(self) -> bool:
+        return type(None) in get_args(self.annotation)
 
     def checked(self, value: Any) -> Any:
         """The value, if the field may have it; else a ValueError that says what it should be."""
-        if value is None and self.optional:
-            return None
-        allowed, words = KINDS[self.kind]
-        if not isinstance(value, allowed) or (isinstance(value, bool) and self.kind is not bool):
-            raise ValueError(f"{self.name} should be {words}, but got {value!r}")
-        if self.kind in (int, float):
-            if not abs(value) <= LARGEST_NUMBER:  # nan is not, either
-                raise ValueError(f"{self.name} should be {words} of at most {LARGEST_NUMBER}")
-            value = self.kind(value)
-            if self.least is not None and value < self.least:
-                raise ValueError(f"{self.name} should be at least {self.least}, but got {value}")
-        if self.choices and value not in self.choices:
-            near = meant(value, self.choices)
-            raise ValueError(f"{self.name} should be one of {', '.join(self.choices)}, but got {value!r}{near}")
-        return value
+        return None if value is None and self.optional else self.check(self.name, value)
 
 
 def setting(default: Any, role: Role, help: str, choices: tuple[str, ...] = (), **declared: Any) -> Any:
     """Declare a field by a `Setting`."""
-    return field(default=default, metadata={"setting": Setting(default, role, help, choices, **declared)})
+    return field(default=default, metadata={"setting": Setting(default, help, choices, role=role, **declared)})
 
 
 @dataclass(frozen=True)
@@ -87,8 +66,8 @@ class RunConfig:
         family="puridiver.data.sets:puridiver.data.base.DataSet")
     data_root: str | None = setting(None, Role.PLACE, "folder of the data sets (default: the user's cache)", path=True)
     image_size: int | None = setting(None, Role.SOURCE, "pixels of image files (default: the data set's; for your own "
-        "files 32, or their common size from 4 to 64)", least=1)
-    test_share: float | None = setting(None, Role.SOURCE, "share of your own images for testing, such as 0.2", least=0)
+        "files 32, or their common size from 4 to 64)", low=1)
+    test_share: float | None = setting(None, Role.SOURCE, "share of your own images for testing, such as 0.2", low=0)
     bad_files: str = setting("refuse", Role.SOURCE, "what happens when image files cannot be read", ("refuse", "skip"))
     trust_labels: bool = setting(False, Role.SOURCE, "take the labels of your own images for true, to measure noise")
     stream: str = setting("blurry-10", Role.SOURCE, "blurry-L (L percent minor samples), disjoint, i-blurry-N-M (N "
@@ -96,7 +75,7 @@ class RunConfig:
         "(published, each task shuffled; with :listed at the end as in the files), or the path of a manifest.json, in "
         "which {seed} stands for the seed", axis=True, path=True)
     splits: str | None = setting(None, Role.PLACE, "where official split files lie (default: data root)", path=True)
-    tasks: int | None = setting(None, Role.STREAM, "tasks of a generated stream (default: 5, or the data's)", least=1)
+    tasks: int | None = setting(None, Role.STREAM, "tasks of a generated stream (default: 5, or the data's)", low=1)
     noise: str | None = setting(None, Role.STREAM, "label noise of a generated stream (default: sym-40; none for data "
         "of your own, which keep their labels)", axis=True, path=True,
         family="puridiver.streams.noises:puridiver.streams.noise.Noise")
@@ -104,33 +83,33 @@ class RunConfig:
     noise_map: str | None = setting(None, Role.STREAM, "class map of asymmetric noise: next, pairs or spr-cifar10 "
         "(default: the data's own)")
     imbalance: float | None = setting(None, Role.STREAM, "long-tailed classes in a generated stream: the rarest has "
-        "this share of the most frequent one's images", least=0)
-    holdout: int = setting(0, Role.STREAM, "train images kept out of a generated stream for validation", least=0)
+        "this share of the most frequent one's images", low=0)
+    holdout: int = setting(0, Role.STREAM, "train images kept out of a generated stream for validation", low=0)
     evaluate_on: str = setting("test", Role.IDENTITY, "what accuracy is measured on", ("test", "validation"))
-    seed: int = setting(0, Role.IDENTITY, "seed of the learner and of a generated stream", least=0, axis=True)
+    seed: int = setting(0, Role.IDENTITY, "seed of the learner and of a generated stream", low=0, axis=True)
     sampler: str = setting("auto", Role.IDENTITY, "memory sampler; auto: sieve with a light network", axis=True,
         family="puridiver.memory:puridiver.memory.base.Sampler")
     trainer: str = setting("auto", Role.IDENTITY, "robust trainer; auto: verdict with a light one", axis=True,
         family="puridiver.trainers:puridiver.trainers.base.Trainer")
     recipe: str = setting("puridiver", Role.OPTIONS, "named set of options; `puridiver methods` lists them")
-    memory: int | None = setting(None, Role.IDENTITY, "samples in the memory (default: what suits the data)", least=1)
+    memory: int | None = setting(None, Role.IDENTITY, "samples in the memory (default: what suits the data)", low=1)
     network: str | None = setting(None, Role.IDENTITY, "network, or a frozen backbone by name, timm:NAME or hf:NAME "
         "(default: what suits the data; for images of your own on a CPU convnet)",
         family="puridiver.nets:puridiver.nets.base.Network")
     epochs: int | None = setting(None, Role.OPTIONS, "memory epochs after each task, 0: none (default: the recipe's)",
-        least=0)
+        low=0)
     device: str = setting("auto", Role.MACHINE, "auto, cpu, cuda or cuda:N")
     precision: str = setting("auto", Role.MACHINE, "of a GPU's convolutions", ("auto", "float32", "bfloat16"))
     graphs: bool = setting(True, Role.MACHINE, "capture steps as CUDA graphs on a GPU")
     tell_noise: bool = setting(False, Role.IDENTITY, "tell the trainer the true noise (Co-teaching, DivideMix)")
-    anytime_points: int = setting(5, Role.IDENTITY, "evaluations during each task's stream", least=0)
+    anytime_points: int = setting(5, Role.IDENTITY, "evaluations during each task's stream", low=0)
     evaluate_epochs: bool = setting(False, Role.MEASUREMENT, "also evaluate after every memory epoch of the last task "
         "(gives best_epoch_accuracy)")
     live: bool = setting(False, Role.MEASUREMENT, "also measure accuracy on each stream batch before it is learnt")
     diversity: bool | None = setting(None, Role.MEASUREMENT, "measure the memory's diversity with a jointly trained "
         "network (default: only for small data)")
-    stream_limit: int | None = setting(None, Role.IDENTITY, "use N samples of each task: a quick look", least=1)
-    test_limit: int | None = setting(None, Role.IDENTITY, "evaluate on the first N images: a quick look", least=1)
+    stream_limit: int | None = setting(None, Role.IDENTITY, "use N samples of each task: a quick look", low=1)
+    test_limit: int | None = setting(None, Role.IDENTITY, "evaluate on the first N images: a quick look", low=1)
     options: dict[str, Any] = field(default_factory=dict)  # by name, from --set; their role is OPTIONS
     # fmt: on
 
@@ -170,10 +149,9 @@ class RunConfig:
 
 
 SETTINGS: dict[str, Setting] = {}  # all fields but `options`, which has a declaration for each option
-for _name, _hint in get_type_hints(RunConfig).items():
+for _name, _annotation in get_type_hints(RunConfig).items():
     if _declared := RunConfig.__dataclass_fields__[_name].metadata.get("setting"):
-        _kinds = get_args(_hint) or (_hint,)
-        SETTINGS[_name] = _declared._replace(name=_name, kind=_kinds[0], optional=type(None) in _kinds)
+        SETTINGS[_name] = replace(_declared, name=_name, annotation=_annotation)
 
 
 def command_for(config: RunConfig, plugins: Iterable[str] = ()) -> str:

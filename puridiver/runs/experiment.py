@@ -1,7 +1,5 @@
 """One run: joins a stream, a learner and the metrics, writes a run folder, and can be resumed."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -50,22 +48,20 @@ class Experiment:
             *resolving.data_of(config),
             lambda done, total: self.progress.advance(0, f"decoding images, {done:,} of {total:,}"),
         )
-        self.resolved = resolving.resolve(config, self.source)
-        self.options = self.resolved.options
-        self.manifest = resolving.resolve_run_stream(config, self.source)
+        found = self.resolved = resolving.resolve(config, self.source)
+        self.options = found.options
+        self.manifest = resolving.resolve_run_stream(config, found, self.source)
         hint = None
         if config.tell_noise:
             if self.manifest.realised_noise is None:
                 raise ValueError("tell_noise needs data whose true labels are known: the noise of these is not known")
             hint = NoiseHint(noise_kind(self.manifest.noise).hint, self.manifest.realised_noise)
-        self.learner = Learner(
-            len(self.source.class_names), self.source.input_shape, self.resolved.memory, sampler=self.resolved.sampler,
-            trainer=self.resolved.trainer, recipe=self.options, network=self.resolved.network, device=config.device,
-            precision=config.precision, graphs=config.graphs, seed=config.seed, hint=hint,
-        )  # fmt: skip
+        how: dict[str, Any] = {**config.values(Role.MACHINE), **found.methods, "seed": config.seed, "hint": hint}
+        classes, shape = len(self.source.class_names), self.source.input_shape
+        self.learner = Learner(classes, shape, found.memory, recipe=self.options, **how)
         # Now and not at the end: files may be edited during the run.
-        self.id = resolving.run_id(config, self.source, self.manifest.content_hash)
-        self._commit, self._plugins = resolving.commit(), plugins.origins(*self.resolved.methods)
+        self.id = resolving.run_id(config, found, self.manifest.content_hash)
+        self._commit, self._plugins = resolving.commit(), plugins.origins(*found.methods.items())
         limit = config.stream_limit
         stream = self.manifest if limit is None else resolving.shortened(self.manifest, limit)
         self.stream = Stream(self.source, stream)
@@ -99,19 +95,19 @@ class Experiment:
 
     def facts(self) -> dict[str, Any]:
         """The part of the ledger's row that is known before the run."""
-        config, manifest, options = self.config, self.manifest, self.resolved.options
+        config, manifest, options, methods = self.config, self.manifest, self.options, self.resolved.methods
         learner, runtime = self.learner, self.learner.runtime
         as_given = manifest.noise == "none" and manifest.realised_noise != 0
         noise = "as given" if as_given else noise_name(manifest.noise, manifest.noise_rate)
         facts = {
-            "id": self.id, "grid": None, "method": f"{self.resolved.sampler} + {self.resolved.trainer}",
-            "title": plugins.title_of(self.resolved.sampler, self.resolved.trainer),
+            "id": self.id, "grid": None, "method": "{sampler} + {trainer}".format_map(methods),
+            "title": plugins.title_of(methods["sampler"], methods["trainer"]),
             "column": f"{self.source.name} {noise}", "seed": config.seed, "data": self.source.name,
             "stream": place_in_record(config.stream), "stream_hash": manifest.content_hash, "noise": manifest.noise,
             "noise_rate": manifest.noise_rate, "noise_map": config.noise_map, "stream_noise": manifest.realised_noise,
-            "sampler": self.resolved.sampler, "trainer": self.resolved.trainer, "recipe": config.recipe,
+            "sampler": methods["sampler"], "trainer": methods["trainer"], "recipe": config.recipe,
             "options": {**config.options, **({} if config.epochs is None else {"epochs": config.epochs})},
-            "memory": learner.capacity, "network": self.resolved.network, "epochs": options.epochs,
+            "memory": learner.capacity, "network": methods["network"], "epochs": options.epochs,
             "consolidations": options.consolidations, "told_noise": config.tell_noise,
             "evaluated_on": config.evaluate_on, "shortened": (config.stream_limit, config.test_limit) != (None, None),
             "device": describe_device(runtime.device), "precision": runtime.precision, "graphs": runtime.graphs,

@@ -12,8 +12,6 @@ A folder holds a run if its config.json says "format": "puridiver-run". Anything
 never replaced or removed, with or without --force.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json
@@ -22,7 +20,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from puridiver.errors import DataError
 from puridiver.files import check_json, check_writable, file_lock, read_json, read_regular, to_json, write_atomically
@@ -59,7 +57,7 @@ class Begun(NamedTuple):
         changes = {**epochs, **said, "options": {**self.config.options, **options}}
         return dataclasses.replace(self.config, **changes)
 
-    def check_same(self, other: Begun, path: Path) -> None:
+    def check_same(self, other: Self, path: Path) -> None:
         """Raise a `DataError` that names the differences if `other` is not the same run."""
         there, here = ({**run.config.values(*COMPARED), **run.resolved} for run in (self, other))
         there, here = ({**values, **values.pop("options", {})} for values in (there, here))
@@ -71,7 +69,7 @@ class Begun(NamedTuple):
         told = "; ".join(f"{name} is {there.get(name)!r} there and {here.get(name)!r} here" for name in names)
         raise DataError(f"{path} holds a run with another config: {told}; --resume alone goes on with its own")
 
-    def changes_until(self, now: Begun) -> dict[str, Any]:
+    def changes_until(self, now: Self) -> dict[str, Any]:
         """A warning, and an entry for the summary, where a run goes on with other versions or on another machine."""
         changed = {name: self.facts[name] for name in MAY_CHANGE if self.facts[name] != now.facts[name]}
         if not changed:

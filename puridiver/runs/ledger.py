@@ -1,7 +1,5 @@
 """The ledger: a JSON-lines file with one flat row for each finished run; and the check of such a row."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

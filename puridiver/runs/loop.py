@@ -1,7 +1,5 @@
 """The loop of a run: the phases of each task, and the state from which an interrupted run continues."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -1,7 +1,5 @@
 """Resolves a config against its data: the stream, the defaults, and the identity of the run."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib
@@ -16,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from puridiver import data, options, plugins, recipes
+from puridiver import data, discovery, options, plugins, recipes
 from puridiver._version import __version__
 from puridiver.data.base import DataSource
+from puridiver.memory import SAMPLERS
 from puridiver.nets import choose_network, is_backbone, is_light
 from puridiver.runs.config import Role, RunConfig
 from puridiver.runtime.device import choose_runtime
@@ -36,10 +35,8 @@ class Resolved(NamedTuple):
 
     options: options.Options
     own_options: dict[str, Any]  # those that reach the chosen methods
-    methods: tuple[tuple[str, str], ...]  # family and name of the sampler, the trainer and the network
+    methods: dict[str, str]  # names of the sampler, the trainer and the network
     memory: int
-    sampler: str
-    trainer: str
     network: str
     tasks: int
     noise: str
@@ -66,15 +63,16 @@ def resolve(config: RunConfig, source: DataSource) -> Resolved:
         shape, filled["diversity"] = shape[:1], False  # the learner learns from its features, which are vectors
     light = is_backbone(filled["network"]) or is_light(filled["network"])
     sampler, trainer = recipes.choose_methods(config.sampler, config.trainer, config.recipe, light)
-    methods = (("sampler", sampler), ("trainer", trainer), ("network", filled["network"]))
-    owners = list(map(" ".join, methods))
+    methods = {"sampler": sampler, "trainer": trainer, "network": filled["network"]}
+    owners = list(map(" ".join, methods.items()))
     asked = {**config.options, **({} if config.epochs is None else {"epochs": config.epochs})}
     options.check_reached(asked, owners)
     if defaults.get("halve_epochs"):  # as the paper does for the web sets: 256 to 128 (and 255 to 127)
         defaults["epochs"] = recipes.resolve(config.recipe, shape, defaults).epochs // 2
-    suits = TRAINERS[trainer].suits if trainer in TRAINERS else {}
+    discovery.find("sampler", SAMPLERS, sampler)
+    suits = discovery.find("trainer", TRAINERS, trainer).suits
     chosen = recipes.resolve(config.recipe, shape, defaults, asked, method_defaults=suits, memory=filled["memory"])
-    return Resolved(chosen, chosen.of(owners), methods, **filled, sampler=sampler, trainer=trainer)
+    return Resolved(chosen, chosen.of(owners), methods, **filled)
 
 
 def data_of(config: RunConfig) -> tuple[str, Path | None, data.FileOptions]:
@@ -90,11 +88,10 @@ def data_of(config: RunConfig) -> tuple[str, Path | None, data.FileOptions]:
     return name, root, data.FileOptions(config.image_size, config.test_share, config.bad_files, config.trust_labels)
 
 
-def resolve_run_stream(config: RunConfig, source: DataSource) -> StreamManifest:
+def resolve_run_stream(config: RunConfig, found: Resolved, source: DataSource) -> StreamManifest:
     """The stream of a run; what a ready-made one decides itself must be left out of the config."""
     for name in config.values(Role.STREAM, changed=True) if config.ready_made_stream else ():
         raise ValueError(f"the stream {config.stream} is already made, with its own {name}: leave {name} out")
-    found = resolve(config, source)
     return resolve_stream(
         config.stream.replace("{seed}", str(config.seed)), source,
         splits=config.splits or config.data_root or data.default_root(), n_tasks=found.tasks, noise=found.noise,
@@ -111,17 +108,16 @@ def shortened(manifest: StreamManifest, limit: int) -> StreamManifest:
     return dataclasses.replace(manifest, order=manifest.order[rows], labels=manifest.labels[rows], task_ends=ends)
 
 
-def run_id(config: RunConfig, source: DataSource, stream_hash: str) -> str:
+def run_id(config: RunConfig, found: Resolved, stream_hash: str) -> str:
     """The identity of a run: a hash of its resolved configuration and of its stream's content.
 
     Places, the machine and what is only measured do not enter; nor do options of other methods, or those at their
     defaults. A plugin enters by the hash of its code.
     """
-    found = resolve(config, source)
     facts = {
-        **config.values(Role.IDENTITY), **dict(found.methods), "memory": found.memory, "stream": stream_hash,
+        **config.values(Role.IDENTITY), **found.methods, "memory": found.memory, "stream": stream_hash,
         "options": dict(found.own_options.items() & found.options.changed().items()),
-        "plugins": plugins.codes(*found.methods),
+        "plugins": plugins.codes(*found.methods.items()),
     }  # fmt: skip
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 

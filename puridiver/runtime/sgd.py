@@ -1,7 +1,5 @@
 """Nesterov SGD on a CPU by torch's fused kernel: `torch.optim` imports torch's compiler, which takes a second."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The routes of the service. What changes the learner is the engine's."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import io

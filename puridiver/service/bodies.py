@@ -1,7 +1,5 @@
 """What requests bring: JSON or forms with images, as pixels for the learner. Nothing of it is trusted."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import io

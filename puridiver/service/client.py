@@ -1,7 +1,5 @@
 """A small client of the service. It needs the standard library and NumPy, and retries without harm."""
 
-from __future__ import annotations
-
 import base64
 import http.client
 import io

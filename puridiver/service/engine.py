@@ -4,8 +4,6 @@ Whatever changes the learner is a record of the log: batches, corrections, conso
 deterministic, so a learner that starts from any snapshot and applies the records after it comes to the same bits.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import threading

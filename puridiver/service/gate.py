@@ -1,7 +1,5 @@
 """What stands before the routes: the token, foreign pages, limits of size; and figures for whoever watches."""
 
-from __future__ import annotations
-
 import hmac
 import threading
 import time
@@ -20,6 +18,30 @@ from puridiver.service.engine import Engine
 
 OPEN = ("/", "/healthz")  # need no token: they tell nothing of the learner
 LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+class Timer:
+    """How long requests took: for Prometheus, and the last thousand of each route for the page."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        buckets = (0.002, 0.005, 0.01, 0.02, 0.03, 0.06, 0.1, 0.3, 1, 3, 10, 60)
+        self._all = Histogram(
+            "puridiver_request_seconds", "Time to answer", ["route", "status"], registry=registry, buckets=buckets
+        )
+        self._last: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=1_000))
+        self._lock = threading.Lock()
+
+    def note(self, route: str, status: int, seconds: float) -> None:
+        self._all.labels(route, str(status)).observe(seconds)
+        if status < 400:
+            with self._lock:
+                self._last[route].append(seconds)
+
+    def latency(self) -> dict[str, dict[str, float]]:
+        with self._lock:
+            last = {route: np.array(times) * 1e3 for route, times in self._last.items()}
+        quantiles = {"median_ms": 0.5, "p99_ms": 0.99}
+        return {route: {q: float(np.quantile(ms, at)) for q, at in quantiles.items()} for route, ms in last.items()}
 
 
 class Gate:
@@ -81,30 +103,6 @@ class Gate:
         finally:
             route = getattr(scope.get("route"), "path", "other")
             self.timer.note(route, status, time.perf_counter() - start)
-
-
-class Timer:
-    """How long requests took: for Prometheus, and the last thousand of each route for the page."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        buckets = (0.002, 0.005, 0.01, 0.02, 0.03, 0.06, 0.1, 0.3, 1, 3, 10, 60)
-        self._all = Histogram(
-            "puridiver_request_seconds", "Time to answer", ["route", "status"], registry=registry, buckets=buckets
-        )
-        self._last: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=1_000))
-        self._lock = threading.Lock()
-
-    def note(self, route: str, status: int, seconds: float) -> None:
-        self._all.labels(route, str(status)).observe(seconds)
-        if status < 400:
-            with self._lock:
-                self._last[route].append(seconds)
-
-    def latency(self) -> dict[str, dict[str, float]]:
-        with self._lock:
-            last = {route: np.array(times) * 1e3 for route, times in self._last.items()}
-        quantiles = {"median_ms": 0.5, "p99_ms": 0.99}
-        return {route: {q: float(np.quantile(ms, at)) for q, at in quantiles.items()} for route, ms in last.items()}
 
 
 class Figures:

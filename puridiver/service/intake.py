@@ -1,7 +1,5 @@
 """The intake: what requests want to change is checked, logged and queued, and answered once it is on disk."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -5,8 +5,6 @@ lengths and a checksum, then its records as JSON and raw bytes that belong to th
 not at all. A crash may leave a torn frame at the end of the last segment; opening the log cuts it off.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import logging

@@ -1,8 +1,6 @@
 """What requests bring as JSON and what the routes answer, as the OpenAPI description tells it."""
 
-from __future__ import annotations
-
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, model_validator
 
@@ -46,7 +44,7 @@ class Correction(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _one_name(self) -> Correction:
+    def _one_name(self) -> Self:
         if (self.arrival is None) == (self.id is None):
             raise ValueError("name the sample either by arrival or by id")
         return self

@@ -1,7 +1,5 @@
 """Snapshots: whole states of a learner with a note of the service, one folder each, from which a service starts."""
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from puridiver.data.base import DataSource
 from puridiver.streams.checks import IntArray, as_ids, require
 from puridiver.streams.manifest import StreamManifest
-from puridiver.streams.noise import MATRIX_FILE, ClassMap, NoiseSetting, noise_kind, parse_share, read_noise
+from puridiver.streams.noise import ClassMap, NoiseSetting, noise_kind, parse_share, read_noise
 from puridiver.streams.published import WORD, find_official
 from puridiver.streams.tasks import BLURRY, CUTTERS, fullest_tasks
 
@@ -90,29 +90,24 @@ def long_tail(labels: IntArray, imbalance: float, rng: np.random.Generator) -> I
 def resolve_stream(spec: str, source: DataSource, splits: Path | str | None = None, **options: Any) -> StreamManifest:
     """The stream that a spec names: the path of a manifest (.json), a published one, or one that is made here.
 
-    "official:sym40:1" is published, and read from `splits`. "blurry-10", "blurry-10:sym-40", "disjoint:asym-40",
-    "i-blurry-50-10" (half of the classes disjoint, the others blurry-10) and "time" are made with the options of
-    `make_stream`; what the spec says goes before them.
+    "official:sym40:1" is published, and read from `splits`. "blurry-10", "disjoint", "i-blurry-50-10" (half of the
+    classes disjoint, the others blurry-10) and "time" are made with the options of `make_stream`.
     """
     if spec.endswith(".json"):
         return StreamManifest.load(spec)
     if spec.startswith(f"{WORD}:"):
         return find_official(spec, source, splits or "")
-    match = re.fullmatch(
-        rf"(?:(blurry)-?([\d.]+)|(i-blurry)-([\d.]+)-([\d.]+)|(disjoint|time))(?::(?!{MATRIX_FILE})(.*))?", spec
-    )
+    match = re.fullmatch(r"(blurry)-?([\d.]+)|(i-blurry)-([\d.]+)-([\d.]+)|(disjoint|time)", spec)
     if match is None:
         raise ValueError(
-            "a stream should be blurry-10, blurry-10:sym-40, disjoint, i-blurry-50-10, time, official:sym40:1, "
-            f"official:sym40:1:listed or a path (.json), but got {spec}"
+            "a stream should be blurry-10, disjoint, i-blurry-50-10, time, official:sym40:1, official:sym40:1:listed "
+            f"or a path (.json), but got {spec}"
         )
     options["kind"] = match[1] or match[3] or match[6]
     if minor := match[2] or match[5]:
         options["minor_share"] = parse_share(minor, f"the minor share of {spec!r}")
     if match[4]:
         options["disjoint_share"] = parse_share(match[4], f"the share of disjoint classes of {spec!r}")
-    if match[7] is not None:
-        options["noise"] = match[7]
     return make_stream(source, **options)
 
 

@@ -1,7 +1,5 @@
 """AER, alternate experience replay (Millunzi et al., "May the forgetting be with you", BMVC 2024)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """What a trainer is: networks and optimisers with two moves, a step on a stream batch and an epoch on the memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from itertools import count

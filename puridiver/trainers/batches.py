@@ -1,7 +1,5 @@
 """Which rows of the memory each step of an epoch takes: plain batches, and those of C, R and U (rows 9, 24 and 29)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """CLIB's trainer: memory-only training and an adaptive rate (Koh et al., ICLR 2022, sections 4.2 and 4.3)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import torch

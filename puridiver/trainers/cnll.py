@@ -1,7 +1,5 @@
 """CNLL's trainer (Karim et al., "CNLL: a semi-supervised approach for continual noisy label learning", CVPRW 2022)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Co-teaching (Han et al., 2018): two networks teach each other with their small-loss samples."""
 
-from __future__ import annotations
-
 import math
 
 from torch import Tensor

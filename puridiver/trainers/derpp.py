@@ -1,7 +1,5 @@
 """DER++, dark experience replay (Buzzega et al., NeurIPS 2020)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """DivideMix (Li et al., 2020): two networks divide the samples for each other and learn semi-supervised."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import torch

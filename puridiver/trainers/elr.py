@@ -1,7 +1,5 @@
 """Early-learning regularisation (Liu et al., 2020): predictions should stay what they were before noise was learnt."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

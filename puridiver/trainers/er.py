@@ -1,7 +1,5 @@
 """Plain experience replay, the loop that a user would write first: Adam on each batch and some of the memory."""
 
-from __future__ import annotations
-
 from puridiver.runtime.adam import adam
 from puridiver.runtime.model import OptimiserMaker
 from puridiver.trainers.base import Trainer

@@ -1,7 +1,5 @@
 """ER-ACE (Caccia et al., "New insights on reducing abrupt representation change", ICLR 2022)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """Generalised cross-entropy (Zhang and Sabuncu, 2018): between cross-entropy and the mean absolute error."""
 
-from __future__ import annotations
-
 import torch.nn.functional as F
 from torch import Tensor
 

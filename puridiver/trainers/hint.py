@@ -1,7 +1,5 @@
 """What a user may tell a trainer about the noise."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from numbers import Real
 

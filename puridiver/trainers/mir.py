@@ -1,7 +1,5 @@
 """MIR, maximally interfered retrieval (Aljundi et al., NeurIPS 2019)."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Learning online: what one step on the stream learns from and tells, and all that is random about it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

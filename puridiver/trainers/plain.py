@@ -1,7 +1,5 @@
 """Plain training: by cross-entropy on the given labels, or by another loss, robust or one's own."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 from torch import Tensor

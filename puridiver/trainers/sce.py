@@ -1,7 +1,5 @@
 """Symmetric cross-entropy (Wang et al., 2019): cross-entropy, and the same with label and prediction exchanged."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from puridiver.equations import soft_cross_entropy

@@ -1,7 +1,5 @@
 """Learning rates of a consolidation, as pure functions of the epoch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

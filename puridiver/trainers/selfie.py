@@ -1,7 +1,5 @@
 """SELFIE (Song et al., 2019): re-label a sample once the network has kept predicting one class for it."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

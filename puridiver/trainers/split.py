@@ -1,7 +1,5 @@
 """Dividing the memory into clean (C), re-label (R) and unlabelled (U) sets: equations 4 to 8 put together."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

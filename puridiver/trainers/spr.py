@@ -1,7 +1,5 @@
 """SPR's trainer, Self-Replay (Kim et al., ICCV 2021): the base learns without labels, a copy of it with them."""
 
-from __future__ import annotations
-
 import copy
 from functools import partial
 

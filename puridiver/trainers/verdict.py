@@ -1,7 +1,5 @@
 """Learn what labels probably mean: each sample teaches the classes that its image and its label together suggest."""
 
-from __future__ import annotations
-
 import logging
 import math
 from itertools import zip_longest

@@ -100,7 +100,7 @@ def test_a_suspect_is_never_suggested_the_label_it_has() -> None:
         ({"images": IMAGES[:1], "labels": [0]}, "at least 2 images and 2 classes, but got 1"),
         ({"labels": [7] * 150}, "2 classes, but got 150 and 1"),
         ({"names": ["a", "b"]}, "names should have one entry for each of the 150 images, but got 2"),
-        ({"passes": 0}, "passes should be a whole number, at least 1 and at most 1,000, but got 0"),
+        ({"passes": 0}, "passes should be at least 1 and at most 1000, but got 0"),
         ({"parts": 2**53}, "parts should be"),
         ({"labels": torch.zeros(150, dtype=torch.bfloat16)}, "labels should be all integers or all strings"),
         ({"seed": 10**30}, "seed should be"),

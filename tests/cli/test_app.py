@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import re
 import shlex
@@ -48,7 +49,7 @@ def test_a_file_in_the_folder_is_a_command(tmp_path, monkeypatch, capsys):
 
 
 def test_a_field_of_the_config_is_a_flag(monkeypatch, capsys):
-    new = SETTINGS["memory"]._replace(name="colour_bits", help="bits of a colour")
+    new = dataclasses.replace(SETTINGS["memory"], name="colour_bits", help="bits of a colour")
     monkeypatch.setitem(SETTINGS, "colour_bits", new)
     said = []
 

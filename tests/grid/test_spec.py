@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from puridiver.errors import DataError
+from puridiver.grid.run import GridRun
 from puridiver.grid.spec import (
     Column,
     Grid,
@@ -74,16 +75,13 @@ def test_a_study_is_named_after_its_folder_and_data_and_seeds_may_be_replaced(tm
         ({"epoch": 3}, "but got 'epoch'; did you mean epochs"),
         ({"seed": 3}, "but got 'seed'"),
         ({"methods": None}, "methods should be a list"),
-        ({"methods": ["rsv"]}, "trainer of a method should be one of"),
-        ({"methods": ["rsv+plane"]}, "but got 'plane'; did you mean plain"),
+        ({"methods": ["rsv"]}, "a method should have a sampler and a trainer"),
         ({"methods": ["rsv+plain", {"sampler": "rsv", "trainer": "plain"}]}, "methods should differ"),
         ({"methods": [{"sampler": "rsv", "trainer": "plain", "speed": 1}]}, "but got 'speed'"),
         ({"noises": ["sym-20", "sym-20"]}, "columns should differ"),
         ({"seeds": [True]}, "seeds should be a list of int"),
         ({"memory": 0}, "memory should be at least 1"),
         ({"evaluate_on": "train"}, "evaluate_on should be one of"),
-        ({"network": "no-such"}, "network of a method"),
-        ({"options": {"etta": 1}}, "etta"),
         ({"options": 3}, "options should be a table"),
     ],
 )
@@ -91,6 +89,23 @@ def test_what_is_wrong_in_a_table_is_named(change: dict[str, Any], message: str)
     table = {"methods": ["rsv+plain"], **change}
     with pytest.raises(ValueError, match=message):
         grid_of_table({key: value for key, value in table.items() if value is not None})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"methods": ["rsv+plane"]}, "trainer should be one of .* but got 'plane'; did you mean plain"),
+        ({"methods": ["rzv+plain"]}, "sampler should be one of .* but got 'rzv'; did you mean rsv"),
+        ({"network": "no-such"}, "network should be one of"),
+        ({"options": {"etta": 1}}, "no option 'etta'; did you mean eta"),
+    ],
+)
+def test_a_grid_that_runs_has_methods_and_options_that_are_known(
+    change: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    grid = grid_of_table({"methods": ["rsv+plain"], **change})
+    with pytest.raises(ValueError, match=message):
+        GridRun([grid], tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver.memory import Memory, Moment, NetworkView, Sampler, Samples
+from puridiver.memory import Memory, Moment, Sampler, Samples
 from puridiver.nets import build_network
 from puridiver.options import Options
 from puridiver.recipes import recipe
@@ -63,7 +63,7 @@ def checked(samples: Samples, rows: Tensor) -> Samples:
 
 
 def moment(
-    network: NetworkView,
+    network: Any,
     n_classes: int,
     seen_before: int = 0,
     generator: torch.Generator | None = None,

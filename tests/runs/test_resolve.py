@@ -26,7 +26,8 @@ PURIDIVER = {"sampler": "puridiver", "trainer": "puridiver"}
 def identity(**changes: Any) -> str:
     config = RunConfig(**{**PURIDIVER, **changes})
     source = DIGITS if config.data == "digits" else data.load(config.data)
-    return run_id(config, source, resolve_run_stream(config, source).content_hash)
+    found = resolve(config, source)
+    return run_id(config, found, resolve_run_stream(config, found, source).content_hash)
 
 
 # Identity ----------------------------------------------------------------------------------------------------------
@@ -126,8 +127,10 @@ def test_a_ready_made_stream_takes_no_settings_of_generated_ones(tmp_path):
     assert set(values) == set(RunConfig().values(Role.STREAM))
     for stream in (str(tmp_path / "manifest.json"), "official:sym40:1"):
         for name, value in values.items():
+            config = RunConfig(stream=stream, **{name: value})
+            found = resolve(config, DIGITS)
             with pytest.raises(ValueError, match=f"already made, with its own {name}"):
-                resolve_run_stream(RunConfig(stream=stream, **{name: value}), DIGITS)
+                resolve_run_stream(config, found, DIGITS)
 
 
 def test_a_shortened_stream_has_the_first_samples_of_each_task():

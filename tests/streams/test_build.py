@@ -121,8 +121,8 @@ def test_wrong_options_are_refused(options, message):
     ("spec", "options"),
     [
         ("blurry-10", {"kind": "blurry", "minor_share": 0.1}),
-        ("blurry-0.25:none", {"kind": "blurry", "minor_share": 0.25, "noise": "none"}),
-        ("disjoint:asym-40", {"kind": "disjoint", "noise": "asym-40"}),
+        ("blurry-0.25", {"kind": "blurry", "minor_share": 0.25}),
+        ("disjoint", {"kind": "disjoint"}),
     ],
 )
 def test_streams_made_by_a_spec(spec, options, tmp_path):
@@ -133,7 +133,7 @@ def test_streams_made_by_a_spec(spec, options, tmp_path):
 
 
 def test_an_i_blurry_stream_says_its_shares_and_reads_them_back(tmp_path):
-    manifest = resolve_stream("i-blurry-40-20:sym-20", SOURCE, n_tasks=2, seed=3)
+    manifest = resolve_stream("i-blurry-40-20", SOURCE, noise="sym-20", n_tasks=2, seed=3)
     assert (manifest.kind, manifest.disjoint_share, manifest.minor_share) == ("i-blurry", 0.4, 0.2)
     assert (manifest.noise, manifest.noise_rate) == ("sym", 0.2)
     manifest.save(tmp_path / "stream.json")

@@ -3,8 +3,6 @@
 A record is its label bytes (CIFAR-100: coarse, then fine) and 3,072 pixel bytes: the red, green and blue plane.
 """
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import ClassVar

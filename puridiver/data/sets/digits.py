@@ -1,7 +1,5 @@
 """Scikit-learn's handwritten digits: 1,797 images of 8x8, embedded, so that everything runs offline."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

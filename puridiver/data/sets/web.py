@@ -1,7 +1,5 @@
 """WebVision's first 50 classes and Food-101N: image files that the web labelled, and published lists of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Accuracy at the end, over the tasks, over the whole stream and on its samples; what is lost of earlier tasks."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from puridiver.metrics import Record, metric

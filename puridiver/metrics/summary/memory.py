@@ -1,7 +1,5 @@
 """How clean and how diverse the memory is at the end."""
 
-from __future__ import annotations
-
 from puridiver.metrics import Record, metric
 
 

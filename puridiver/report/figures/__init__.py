@@ -1,7 +1,5 @@
 """Figures of runs. Every class of this folder that names itself is on the page and in `puridiver figure`."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Figures with a row a class: accuracy and confusion."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

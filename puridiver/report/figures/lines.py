@@ -1,7 +1,5 @@
 """Lines with their spread over seeds: metrics over the stream, the tasks or alpha; and accuracy against time."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """How PuriDivER divides the memory after each task: its sets, and the mixtures that divide it."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
