@@ -129,12 +129,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if any(not word.strip() or (word.startswith("--") and word.endswith("=")) for word in words):
             raise ValueError("an argument is empty: is a variable of the shell not set?")
         program = build([word for word in words if word in command_names()][:1])
-        with program.make_context("puridiver", list(words), obj=words) as context:
-            code = int(program.invoke(context) or 0)
+        try:
+            with program.make_context("puridiver", list(words), obj=words) as context:
+                code = int(program.invoke(context) or 0)
+        except typer.Exit as stop:  # --help and --version
+            code = stop.exit_code
         sys.stdout.flush()  # here, where a closed pipe is caught
         return code
-    except typer.Exit as stop:  # --help and --version
-        return stop.exit_code
     except KeyboardInterrupt:
         tell("puridiver: interrupted")
         return 130

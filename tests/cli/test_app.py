@@ -102,8 +102,10 @@ def test_errors_become_one_line_and_an_exit_code(error, code, message, monkeypat
         assert "Traceback" in capsys.readouterr().err
 
 
-def test_a_reader_that_leaves_early_is_no_error():
-    command = f"{shlex.quote(sys.executable)} -m puridiver methods --json | true; echo ${{PIPESTATUS[0]}}"
+@pytest.mark.parametrize("words", ["methods --json", "--version"])
+def test_a_reader_that_leaves_early_is_no_error(words, monkeypatch):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)  # what is left in the buffer must not fail, either
+    command = f"{shlex.quote(sys.executable)} -m puridiver {words} | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("0\n", "")
 
