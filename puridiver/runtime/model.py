@@ -113,7 +113,8 @@ class TrainableModel:
             for name, value in older.items():  # of the network before it grew; rows of new classes are the network's
                 self.average[name][slice(len(value)) if value.ndim else ...] = value
         # For inference, so that the network itself stays in training mode.
-        self._structure, self._averaged = _structure_of(self.network), _structure_of(self.network, self.average)
+        self._structure = _structure_of(self.network)
+        self._averaged = _structure_of(self.network, self.average) if self.decay else self._structure
         self._in_thread = _ThreadsOwn(self._structure)
         self.version += 1
 
