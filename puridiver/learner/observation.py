@@ -93,7 +93,7 @@ def _verdict(learner: Learner, x: Tensor, y: Tensor, numbers: Tensor, wanted: bo
     """What is known of the arriving labels; None if nobody wants to know."""
     n_of = [learner.seen_of[number] for number in numbers.tolist()]
     is_new = [n < NEW * learner.capacity / len(learner.classes) for n in n_of]
-    predicted, n_seen = learner.predictor.judge(x, y, is_new, wanted), _classes_seen(learner)
+    predicted, n_seen = learner.predictor.judge(x, y, is_new, learner.seen, wanted), _classes_seen(learner)
     if not wanted:
         return None
     if predicted is None or n_seen < 2:

@@ -20,7 +20,7 @@ FAIR_ENOUGH = 0.5  # of a fair share of the memory, for a class to count as taug
 SNAPSHOT_SHARES = {"network": 0.0, "consolidated": 1.0, "both": 0.5, "weighed": 0.5}  # by `online_prediction`
 EVIDENCE_DECAY = 0.98  # a batch: evidence counts for about 50 batches
 EVIDENCE_SCALE = 40.0  # a lead of five points in agreement gives a share of 88 %
-SMALL, SMALL_COMPARED = 16, 4  # of batches below 16 every fourth or so is compared: two passes cost a third of a step
+COMPARED = 4  # every fourth arrival is, with its batch: two passes of a single image cost a third of its step
 AVERAGE_FIRST = 1.0  # without evidence a moving average has a share of 73 %: the network is worse after memory training
 
 Snapshots = list[Weights]  # one of each network
@@ -105,21 +105,26 @@ class Predictor:
         live = self.weighs and not averaged
         return self._trainer.models[k].outputs(images, member[k] if member else None, live=live).logits
 
-    def judge(self, images: Tensor, labels: Tensor, is_new: Sequence[bool], wanted: bool = True) -> Tensor | None:
+    def judge(
+        self, images: Tensor, labels: Tensor, is_new: Sequence[bool], seen: int, wanted: bool = True
+    ) -> Tensor | None:
         """What answers now says of arriving images, before these are learnt: probabilities (N, C).
 
         A moving average speaks alone, except where the label is of a new class (`is_new`): the network learns new
         classes sooner than its average, but wrong labels, too.
 
-        The live network and the snapshot are compared on their way, by the class ids that came with the images; of
-        small batches some are. Where there is nothing to compare, it takes a pass that is made only if it is `wanted`.
+        The live network and the snapshot are compared on their way, by the class ids that came with the images. Of
+        single images after `seen` others every fourth compares network and average. Where nothing is compared, it takes
+        a pass that is made only if it is `wanted`.
         """
         if self._kept is None or not self.weighs:
             live = self._kept is None and self._held is None  # then what answers is a copy of the live networks
             return self.predict(images, live)[0] if wanted else None
+        compares = not self._averages or any(is_new) or (seen + len(images)) // COMPARED > seen // COMPARED
+        if not (compares or wanted):
+            return None
         then = self._probabilities(images, None if self._averages else self._kept.networks, self._averages)
-        is_small = self._averages and len(images) < SMALL and not any(is_new)
-        if is_small and self._trainer.models[0].averaged % SMALL_COMPARED > 0:
+        if not compares:
             return then
         now = self._probabilities(images)
         found = joined(now, then, self._kept.taught, self._weighed_share())

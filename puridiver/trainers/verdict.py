@@ -92,10 +92,10 @@ class VerdictTrainer(Trainer):
         return losses[0]
 
     def _compare_mirrored(self, batch: StreamBatch) -> None:
-        """Count the labels that the network names before it learns the batch; of small batches every fourth will do."""
-        o, images = self.options, batch.images
+        """Count the labels that the network names before it learns the batch; once in four steps of small ones."""
+        o, images, steps = self.options, batch.images, self._share_of_steps(len(batch.labels))
         is_small = len(images) < super().replay_size(len(images))
-        if images.ndim == 2 or o.flip or o.memory_flip == "flip" or (is_small and self.models[0].averaged % 4 > 0):
+        if images.ndim == 2 or o.flip or o.memory_flip == "flip" or (is_small and self.models[0].averaged % 4 >= steps):
             return
         logits = self.models[0].outputs(torch.cat([images, images.flip(-1)])).logits
         is_named = logits.argmax(dim=1).view(2, -1) == batch.labels

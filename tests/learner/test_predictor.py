@@ -90,16 +90,17 @@ def test_the_network_and_the_average_of_its_weights_are_weighed_alike(tmp_path: 
     np.testing.assert_array_equal(learner.predict_proba(TEST), own(learner))
 
 
-def test_of_single_images_of_known_classes_every_fourth_is_evidence() -> None:
+@pytest.mark.parametrize(("size", "compared"), [(1, 6), (2, 6), (3, 6), (8, 3)])
+def test_of_small_batches_of_known_classes_those_with_a_fourth_arrival_are_evidence(size: int, compared: int) -> None:
     learner = tiny_learner(trainer="verdict", online_prediction="weighed", online_average=0.9)
     for seed in range(4):
         observe(learner, seed)
     learner.consolidate()
-    found = [learner.predictor.state()["evidence"]]
-    for image, label in zip(*patterns(12, seed=5), strict=True):
-        learner.observe(image[None], [int(label)])
+    found, (images, labels) = [learner.predictor.state()["evidence"]], patterns(24, seed=5)
+    for start in range(0, 24, size):
+        learner.observe(images[start : start + size], labels[start : start + size])
         found.append(learner.predictor.state()["evidence"])
-    assert sum(not torch.equal(a, b) for a, b in pairwise(found)) == 3
+    assert sum(not torch.equal(a, b) for a, b in pairwise(found)) == compared
 
 
 def test_the_snapshots_share_is_its_mean_lead_over_the_classes_that_arrived() -> None:
@@ -213,7 +214,7 @@ def test_what_answers_judges_arrivals_also_after_a_first_consolidation_that_was_
     observe(learner, 0)
     next(learner.consolidation(epochs=9))
     x = torch.from_numpy(TEST).permute(0, 3, 1, 2).contiguous()
-    found = learner.predictor.judge(x, torch.zeros(len(x), dtype=torch.int64), [False] * len(x))
+    found = learner.predictor.judge(x, torch.zeros(len(x), dtype=torch.int64), [False] * len(x), seen=0)
     np.testing.assert_array_equal(found.numpy(), learner.predict_proba(TEST))
     assert not np.allclose(own(learner), found.numpy(), atol=1e-4)
 
