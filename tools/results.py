@@ -3,7 +3,8 @@
     python tools/results.py            # write both
     python tools/results.py --check    # write nothing; exit 1 if one of them is not up to date
 
-The prose is in tools/results.md.jinja; this file makes the tables, and the pictures docs/tasks-*.png.
+The prose is in tools/results.md.jinja; this file makes the tables, and the pictures docs/tasks-*.png, at which --check
+does not look.
 """
 
 from __future__ import annotations

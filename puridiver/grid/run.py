@@ -36,7 +36,11 @@ class GridRun:
         hashes: dict[tuple[Any, ...], str] = {}  # many cells share a stream
         for cell in (cell for grid in grids for cell in cells(grid)):
             config, source = cell.config, self.load(*data_of(cell.config))
-            found, stream = resolve(config, source), (*config.values(*OF_STREAM).values(), config.seed)
+            stream = (*config.values(*OF_STREAM).values(), config.seed)
+            try:
+                found = resolve(config, source)
+            except ValueError as error:
+                raise ValueError(f"{cell.method!r} of grid {cell.grid}: {error}") from error
             if stream not in hashes:
                 hashes[stream] = resolve_run_stream(config, found, source).content_hash
             self.runs.setdefault(run_id(config, found, hashes[stream]), []).append(cell)

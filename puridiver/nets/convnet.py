@@ -35,5 +35,5 @@ class ConvNet(Network):
         self.head = Head(self.HIDDEN, n_classes, settings)
 
     def features(self, images: Tensor) -> Tensor:
-        flat = F.relu(self.body(images).float())  # its gradient is slow in the layout of images
+        flat = F.relu(self.body(images).float())  # before the flattening its gradient would mix two memory layouts
         return F.relu(self.norm(self.hidden(flat)))

@@ -101,7 +101,7 @@ def resolve_stream(spec: str, source: DataSource, splits: Path | str | None = No
     if match is None:
         raise ValueError(
             "a stream should be blurry-10, disjoint, i-blurry-50-10, time, official:sym40:1, official:sym40:1:listed "
-            f"or a path (.json), but got {spec}"
+            f"or a path (.json), but got {spec} (--noise says its noise)"
         )
     options["kind"] = match[1] or match[3] or match[6]
     if minor := match[2] or match[5]:

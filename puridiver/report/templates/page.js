@@ -181,7 +181,7 @@ function setUpGallery(section) {
   const named = (c) => data.classes[c] ?? "";
   const withNames = samples.some((sample) => sample.name); // files that the images came from
   const nameOf = (s) => (withNames ? [s.name] : []);
-  const ofMemory = (s) => [s.arrival, ...nameOf(s), named(s.given), named(s.suggested), s.p, data.sets[s.set], named(s.truth)];
+  const ofMemory = (s) => [s.arrival, ...nameOf(s), named(s.given), named(s.suggested), s.p, data.sets[s.set], s.truth === -2 ? `not ${named(s.given)}` : named(s.truth)];
   const ofAudit = (s) => [s.arrival, s.name, named(s.given), named(s.suggested), s.p, s.why, named(s.corrected)];
 
   function download(chosen, file) {
